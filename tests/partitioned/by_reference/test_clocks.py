@@ -102,7 +102,10 @@ def test_no_clock_of_a_writer_or_a_cleaner_loses_a_row(monkeypatch: pytest.Monke
         world.now_us += world.random.randrange(GRACE_US // 4)
     reader = world.queue()
     found = [n for batch in reader.replay(0) for n in batch["n"].to_pylist()]
-    assert found == acknowledged
+    # A merge of the writer's own is interrupted as well, behind its commit: only the rows of one
+    # writer after the other have an order that is known here.
+    assert sorted(found) == sorted(acknowledged)
+    assert [n for n in found if n < SKEWS] == [n for n in acknowledged if n < SKEWS]
     assert 0 < refused < SKEWS / 2
     assert reader.clean() is not None
 
