@@ -30,6 +30,7 @@ from cec_store.queues.trimming import Asked, Retaining, trim
 from cec_store.queues.user_rows import records_of
 from cec_store.storage.folder import Folder, Lock
 from cec_store.storage.forking import OwnProcess
+from cec_store.storage.local import LocalFolder
 from cec_store.storage.names import WRITER_LOCK
 from cec_store.storage.stores.store_folder import StoreFolder
 from cec_store.values import Position
@@ -108,6 +109,9 @@ class AppendableQueue(ConsumableQueue):
             return made, None
         if not exists:
             self._check_free()
+        if isinstance(self.folder, LocalFolder):
+            self.folder.require_growth()
+            self.folder.warn_of_mount()
         self.folder.make()
         lock = None
         try:

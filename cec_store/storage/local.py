@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import errno
 import os
+import secrets
 import stat
 from collections.abc import Callable
 from contextlib import suppress
 
-from cec_store.errors import NotAQueue, QueueLocked
+from cec_store.errors import NotAQueue, QueueLocked, ReadOnly, StorageError
 from cec_store.storage.folder import AppendFile, HeldFile, Lock, check_name
 from cec_store.storage.local_files import (
     LocalFile,
@@ -26,12 +27,15 @@ from cec_store.storage.local_files import (
     is_locked_here,
     lock_file,
 )
-from cec_store.storage.mounts import is_remote
+from cec_store.storage.mounts import Mount, is_remote, mount_of, warn_of_mount
+from cec_store.storage.names import probe_name
 from cec_store.storage.paths import AnyPath, check_local
 from cec_store.storage.regular_files import no_file, open_file, opened
 from cec_store.storage.system_errors import os_errors_of
 
 _FILE_BYTES_MAX = 2**62
+_grown: set[Mount] = set()
+"""Network mounts on which this process has seen a file grow."""
 
 
 class LocalFolder:
@@ -103,6 +107,80 @@ class LocalFolder:
     def is_remote(self) -> bool:
         """Whether this is on a network file system, as far as the list of mounts can tell."""
         return is_remote(self.path)
+
+    def warn_of_mount(self) -> None:
+        """Say once for each mount what may happen to acknowledged rows there, where it is known."""
+        warn_of_mount(self.path)
+
+    def note_of_modes(self) -> str | None:
+        """Return a note where the mount sets the modes of files, and not those who make them."""
+        mount = mount_of(self.path)
+        if mount is None or not mount.sets_modes or not self.exists():
+            return None
+        mode = stat.S_IMODE(os.stat(self.path).st_mode)
+        return (
+            f"modes are those of {mount}, {mode:04o} here: neither chmod nor the umask says who "
+            "may read and write the files"
+        )
+
+    def require_growth(self) -> None:
+        """See that a file can grow here and be written at any byte, before a queue is made.
+
+        That is tried on network mounts only, once each: some take the first write of a file that
+        is open to append, and refuse the next, or show another file under its name each time.
+
+        Raises:
+            ReadOnly: it cannot; nothing was left behind.
+        """
+        mount = mount_of(self.path)
+        if mount is None or not mount.is_remote or mount in _grown:
+            return
+        there = self
+        while not there.exists():
+            there = there.above()
+        try:
+            why = there._growth_fault()
+        except ReadOnly:
+            return  # whoever writes here next is told the same
+        except StorageError as error:
+            cause = error.__cause__
+            why = str(cause.strerror if isinstance(cause, OSError) else error)
+        if why:
+            raise ReadOnly(
+                f"{self.path}: a queue cannot grow on {mount}: {why}. Mount it in another way "
+                "(rclone: --vfs-cache-mode full), give the URL of the store, or use a local disk"
+            )
+        _grown.add(mount)
+
+    def _growth_fault(self) -> str:
+        """Return what goes wrong where a file grows in this folder; empty where nothing does."""
+        grown, kept = (probe_name(secrets.token_hex(16)) for _ in range(2))
+        try:
+            file = self.create(grown)
+            try:
+                file.write([b"a"])
+                file.sync()
+                first = self.identity(grown)[:2]
+                file.write([b"b"])
+                file.sync()
+            finally:
+                file.close()
+            held = self.create_held(kept)
+            try:
+                for byte, data in ((1, b"b"), (0, b"x"), (0, b"a")):
+                    held.write_at(byte, data)
+                    held.sync()
+            finally:
+                held.close()
+            if self.identity(grown)[:2] != first:
+                return "each look shows another file under the same name"
+            if self.read(grown, 0, 3) != b"ab" or self.read(kept, 0, 3) != b"ab":
+                return "a file has other bytes than were written to it"
+            return ""
+        finally:
+            for name in (grown, kept):
+                with suppress(StorageError, OSError):
+                    self.unlink(name)
 
     def require_readable(self, wanted: Callable[[str], bool]) -> None:
         """Raises :class:`Unreadable` where one of these files may not be read."""

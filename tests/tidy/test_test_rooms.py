@@ -36,11 +36,11 @@ def crowded(files: list[str]) -> set[str]:
 
 
 def is_at_home(name: str) -> bool:
-    """A test in a room, anything else in `support`, but for the one `conftest.py`."""
+    """A test in a room; else in `support`, in `places` if run by hand, or the one `conftest.py`."""
     path = PurePosixPath(name)
     if path.name.startswith("test_"):
         return path.parent.as_posix() in MIRRORS | ACROSS
-    return path.parts[0] == "support" or name == "conftest.py"
+    return path.parts[0] in ("support", "places") or name == "conftest.py"
 
 
 def imported(source: str) -> set[str]:

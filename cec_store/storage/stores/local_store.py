@@ -13,11 +13,14 @@ from cec_store.errors import DurabilityLost, NoExclusiveCreate, StorageError
 from cec_store.storage.forking import Descriptor
 from cec_store.storage.local import LocalFolder
 from cec_store.storage.local_files import LocalFile, created_file
+from cec_store.storage.mounts import is_remote
 from cec_store.storage.paths import AnyPath
 from cec_store.storage.stores.store import Entry, check_object_name, check_range, is_object_name
 from cec_store.storage.system_errors import os_errors_of
 
 _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
+# A broken disk says EIO as well, but not on a mount whose program may lack the call.
+_NO_LINKS_REMOTELY = {errno.EIO, errno.ERANGE}
 
 
 class LocalStore:
@@ -173,7 +176,8 @@ def _link(hidden: str, path: str) -> None:
             if not _is_same(hidden, path):
                 raise _taken(path) from None
         except OSError as error:
-            if error.errno not in _NO_LINKS:
+            is_lacking = error.errno in _NO_LINKS_REMOTELY and is_remote(path)
+            if error.errno not in _NO_LINKS and not is_lacking:
                 raise
             what = "this file system has no hard links, by which a file is made once and whole"
             raise NoExclusiveCreate(f"{path}: {what}; use another ({error.strerror})") from error

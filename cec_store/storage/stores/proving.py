@@ -13,6 +13,7 @@ import time
 
 from cec_store.errors import StorageError
 from cec_store.storage.caches import proofs_path
+from cec_store.storage.local import LocalFolder
 from cec_store.storage.names import probe_name
 from cec_store.storage.stores.failures import no_exclusive_create
 from cec_store.storage.stores.local_store import LocalStore
@@ -32,7 +33,8 @@ def prove_exclusive_creates(store: Store, folder: str = "") -> None:
     Rounds of creates of one name race each other in this folder. That costs ``ROUNDS`` times
     ``RACERS`` creates and a delete, once a week for each server, bucket and user: the result is
     kept in the user's cache, and costs no request afterwards. A process that is killed meanwhile
-    leaves objects that no reader minds. Stores that need no proof have no racers.
+    leaves objects that no reader minds. Stores that need no proof have no racers. Local files may
+    be on a mount that keeps less than a disk, which is said once.
 
     Raises:
         NoExclusiveCreate: two creates of one name have succeeded.
@@ -40,6 +42,8 @@ def prove_exclusive_creates(store: Store, folder: str = "") -> None:
     """
     racing = store.racing
     if racing is None:
+        if store.appends:
+            LocalFolder(store.url).warn_of_mount()
         return
     server = racing.server()
     if server in _proven:

@@ -26,10 +26,12 @@ from cec_store.connectors.spark.setup.settings import (
     check_names,
 )
 from cec_store.errors import CompilationFailed, SparkUnavailable
+from cec_store.storage.local import LocalFolder
 
 _SUBMIT = "PYSPARK_SUBMIT_ARGS"
 _GROWING_LOADER = "org.apache.spark.util.MutableURLClassLoader"
 _OURS = re.compile(r"cec-store-spark-[^/]*\.jar")
+_CHECKPOINTS = "spark.sql.streaming.checkpointLocation"
 _IN_PIPELINE = "SESSION_MUTATION_IN_DECLARATIVE_PIPELINE"
 _log = logging.getLogger(__name__)
 
@@ -106,11 +108,19 @@ def apply(
             settings = {**settings, name: with_class(str(others), settings[name])}
     if EXTENSIONS in settings:
         _warn_if_context_lacks_extension()
+    _warn_of_mount(str(options.get(_CHECKPOINTS) or defaults.get(_CHECKPOINTS, "")))
     if _SUBMIT in variables:
         variables[_SUBMIT] = submit_arguments_with_jar(variables[_SUBMIT], jar)
     for name, value in {**settings, JARS: with_jar(str(inherited), jar)}.items():
         builder.config(name, value)  # type: ignore[attr-defined]
     return builder
+
+
+def _warn_of_mount(checkpoints: str) -> None:
+    """Say once what is known of the mount of checkpoints, where the builder says where they are."""
+    path = checkpoints.removeprefix("file:")
+    if path.startswith("/"):
+        LocalFolder(path).warn_of_mount()
 
 
 def _is_missing_in_context(name: str, ours: str) -> bool:

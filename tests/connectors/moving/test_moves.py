@@ -1,5 +1,6 @@
 """A query says the same whether it is taken to another provider and other partitions or not."""
 
+import json
 import re
 import subprocess
 import sys
@@ -11,11 +12,16 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+from cec_store.connectors import spark as cec_spark
+from cec_store.connectors.spark.setup.settings import PROVIDER_KEY
+from cec_store.inspector.places.places import place_at
+from cec_store.inspector.verifying.place import verify_place
 from support.runs.counts import CRASH_FULL
+from support.runs.minors import needs_newest
 from support.spark.moves import Leg, go, without_partitions
 from support.spark.queries import QUERIES
 from support.spark.runs import Kept
-from support.spark.session import HDFS, ROCKSDB
+from support.spark.session import CEC, HDFS, ROCKSDB
 from support.spark.transforms import scala
 
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")
@@ -88,3 +94,47 @@ def test_an_adoption_prints_no_error_and_no_endpoint(spark: Any, tmp_path: Path)
     assert done.returncode == 0, done.stderr
     noise = re.compile(r"ERROR|Exception|^\s+at |[Ee]ndpoint|Spark ?UI", re.MULTILINE)
     assert noise.findall(done.stderr) == [], done.stderr
+
+
+EVOLUTION = "spark.sql.streaming.queryEvolution.enableSinkEvolution"
+
+
+@needs_newest
+def test_a_checkpoint_whose_sink_has_a_name_is_adopted_and_released(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its commits are of version 3, with a map of sinks that Spark goes on with."""
+
+    def run(checkpoint: Path, provider: str, number: int) -> None:
+        rows = spark.range(number, number + 3).coalesce(1)
+        rows.write.mode("append").json(str(tmp_path / "in"))
+        spark.conf.set(PROVIDER_KEY, provider)
+        spark.conf.set(EVOLUTION, "true")
+        try:
+            counts = spark.readStream.schema("id LONG").json(str(tmp_path / "in"))
+            writer = counts.groupBy("id").count().writeStream.outputMode("update")
+            writer = writer.format("noop").option("checkpointLocation", str(checkpoint))
+            writer = writer.trigger(availableNow=True)
+            writer._jwrite.name("out")  # PySpark has no such method yet
+            writer.start().awaitTermination()
+        finally:
+            spark.conf.unset(EVOLUTION)
+            spark.conf.unset(PROVIDER_KEY)
+
+    old, new, back = (tmp_path / name for name in ("old", "new", "back"))
+    run(old, ROCKSDB, 0)
+    run(old, ROCKSDB, 1)
+    sinks = [json.loads(line) for line in (old / "commits" / "1").read_text().split("\n")[1:]]
+    assert (old / "commits" / "1").read_text().startswith("v3\n")
+    cec_spark.adopt(spark, old, new)
+    assert verify_place(place_at(new)).faults == ()
+    run(new, CEC, 2)
+    cec_spark.release(spark, new, back, provider="rocksdb")
+    run(back, ROCKSDB, 3)
+    state = spark.read.format("statestore").load(str(back)).collect()
+    found = {row["key"]["id"]: row["value"]["count"] for row in state}
+    assert found == {0: 1, 1: 2, 2: 3, 3: 3, 4: 2, 5: 1}
+    for each in (new, back):
+        text = max((each / "commits").glob("[0-9]*"), key=lambda file: int(file.name)).read_text()
+        assert text.startswith("v3\n")
+        assert json.loads(text.split("\n")[1])["sinkMetadataMap"] == sinks[0]["sinkMetadataMap"]

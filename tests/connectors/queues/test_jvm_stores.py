@@ -1,6 +1,7 @@
 """The sink in the JVM on stores that create conditionally, and on those that cannot."""
 
 import json
+import os
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from cec_store.storage import mounts
 from support.spark.jvm_sink import (
     JVM,
     frame,
@@ -129,3 +131,50 @@ def test_a_store_that_cannot_create_exclusively_is_refused_by_name(
     assert not (tmp_path / "q").exists()
     writer(frame(spark), singleWriter="true").save("viewfs://default/a/q")
     assert numbers(tmp_path / "q") == list(range(1000))
+
+
+LOCAL = ["ext4", "overlay", "fuseblk"]
+TOLD = [
+    *("tmpfs", "ramfs", "fuse", "fuse.s3fs", "fuse.rclone", "fuse.gcsfuse", "fuse.blobfuse2"),
+    *("fuse.goofys", "fuse.sshfs", "fuse.other", "9p", "virtiofs", "vboxsf", "nfs", "nfs4"),
+    *("cifs", "ocfs2", "lustre"),
+]
+
+
+def test_the_jvm_says_of_mounts_what_python_says(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = tmp_path / "mountinfo"
+    monkeypatch.setattr(mounts, "_MOUNTS", str(table))
+    device = os.stat(tmp_path).st_dev
+    numbers = f"{os.major(device)}:{os.minor(device)}"
+    theirs = spark._jvm.org.apache.spark.sql.cecstore.log.Mounts
+    told = 0
+    for kind in LOCAL + TOLD:
+        for options in ("rw", "rw,volatile", "rw,lowerdir=/volatile"):
+            lines = [
+                "22 1 0:1 / / rw - ext4 /dev/a rw",
+                f"23 22 {numbers} / {tmp_path} rw shared:1 - {kind} a\\040source {options}",
+                f"24 23 0:2 / {tmp_path}/q rw - nfs4 hidden rw",
+            ]
+            table.write_text("\n".join(lines))
+            ours = mounts.mount_of(str(tmp_path / "q"))
+            assert ours is not None
+            found = theirs.among(table.read_text(), str(tmp_path / "q"), numbers).get()
+            risk = found.risk()
+            said = risk.get() if risk.isDefined() else None
+            assert (found.toString(), found.isRemote(), said) == (
+                str(ours),
+                ours.is_remote,
+                ours.risk(),
+            )
+            told += said is not None
+    # Of local ones the volatile overlay alone.
+    assert told == 3 * len(TOLD) + 1
+
+
+def test_the_sink_knows_the_mount_that_it_is_on(spark: Any, tmp_path: Path) -> None:
+    theirs = spark._jvm.org.apache.spark.sql.cecstore.log.Mounts
+    path = spark._jvm.java.io.File(str(tmp_path / "not" / "there"))
+    found = theirs.of(path.toPath()).get()
+    assert found.toString() == str(mounts.mount_of(str(tmp_path)))

@@ -31,6 +31,8 @@ from cec_store.connectors.spark.setup.settings import (
     spark_settings,
 )
 from cec_store.errors import SparkUnavailable
+from cec_store.storage import mounts
+from cec_store.storage.mounts import Mount
 
 SQL = pytest.importorskip("pyspark.sql")
 JAR = "/cache/cec-store-spark-4.3.0.jar"
@@ -205,6 +207,20 @@ def test_jars_of_spark_defaults_stay_unless_the_builder_hides_them(
     assert options_of(apply(builder, CHOSEN, settings))[JARS] == f"d.jar,{JAR}"
     other = SQL.SparkSession.Builder().config(JARS, "a.jar")
     assert options_of(apply(other, CHOSEN, settings))[JARS] == f"a.jar,{JAR}"
+
+
+def test_a_mount_of_checkpoints_that_keeps_less_is_told(
+    tmp_path: Path, builder: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    mount = Mount("tmpfs", "none", str(tmp_path), "rw")
+    monkeypatch.setattr(mounts, "mount_of", lambda path: mount)
+    monkeypatch.setattr(mounts, "_told", set())
+    places = ["s3a://bucket/c", "", f"file:{tmp_path}/c", f"{tmp_path}/d"]
+    for number, place in enumerate(places):
+        builder.config("spark.sql.streaming.checkpointLocation", place)
+        apply(builder, CHOSEN, variables(tmp_path / str(number)))
+    (told,) = [record.getMessage() for record in caplog.records]
+    assert told.startswith(f"{tmp_path}/c is on tmpfs (none at {tmp_path}): it is kept in memory")
 
 
 def test_submit_arguments_and_python_are_set_in_the_environment(

@@ -11,6 +11,8 @@ import org.apache.hadoop.fs.Path
  */
 private[cecstore] trait SegmentFolder {
   def location: String
+  /** The folder of local files; none elsewhere. */
+  def localPath: Option[LocalPath] = None
   /** Ids of the segments that exist, ascending; empty where there is no directory yet. */
   def list(): Array[Long]
   /** The same with their bytes, as far as a listing knows. */
@@ -67,6 +69,7 @@ private[cecstore] object SegmentFolder {
 /** Local files, through calls that an interrupt of the task does not break off half-way. */
 private[cecstore] final class LocalFolder(path: LocalPath) extends SegmentFolder {
   override def location: String = path.toString
+  override def localPath: Option[LocalPath] = Some(path)
 
   override def list(): Array[Long] = {
     val names = path.toFile.list()

@@ -3,13 +3,14 @@ package org.apache.spark.sql.cecstore.queue
 import java.io.FileNotFoundException
 import java.nio.ByteBuffer
 import java.nio.channels.FileChannel
-import java.nio.file.{Files, NoSuchFileException, Path, StandardOpenOption}
+import java.nio.file.{NoSuchFileException, Path, StandardOpenOption}
 import java.nio.file.LinkOption.NOFOLLOW_LINKS
 import java.util.Arrays
 import scala.util.control.NonFatal
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.cecstore.CecLogException
 import org.apache.spark.sql.cecstore.format.Format
+import org.apache.spark.sql.cecstore.log.Mounts
 
 /**
  * The newest commit of a local queue, noted in a second place: the file `log/mark`, in two slots, which its committers
@@ -19,7 +20,7 @@ import org.apache.spark.sql.cecstore.format.Format
 private[cecstore] final class CommitMark(store: Store) extends Logging {
   import CommitMark._
 
-  private val file: Option[Path] = store.localRoot.filterNot(isRemote).map(_.resolve(Names.Mark))
+  private val file: Option[Path] = store.localRoot.filterNot(Mounts.isRemote).map(_.resolve(Names.Mark))
   val path: String = s"${store.url}/${Names.Mark}"
 
   /** The slot of the highest commit of this queue; without an id, of any. Raises CecLogException where it is no file. */
@@ -54,13 +55,6 @@ private[cecstore] final class CommitMark(store: Store) extends Logging {
 
 private object CommitMark {
   private val Options = java.util.Set.of(StandardOpenOption.CREATE, StandardOpenOption.WRITE, NOFOLLOW_LINKS)
-  /** As `cec_store/storage/mounts.py` has it. */
-  private val Remote = "(nfs|cifs|smb|fuse\\.|9p|afs|ceph|glusterfs|gpfs|lustre|beegfs|virtiofs).*".r
-
-  private def isRemote(root: Path): Boolean = {
-    val existing = Iterator.iterate(root.toAbsolutePath)(_.getParent).dropWhile(!Files.exists(_)).next()
-    Remote.matches(Files.getFileStore(existing).`type`)
-  }
 }
 
 /**

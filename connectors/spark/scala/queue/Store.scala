@@ -11,6 +11,7 @@ import org.apache.hadoop.fs.{FileSystem, Path}
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.cecstore.CecLogException
 import org.apache.spark.sql.cecstore.format.Interrupts
+import org.apache.spark.sql.cecstore.log.Mounts
 
 /** What a folder lists: an object and its bytes, or a folder with -1 in their place. */
 private[cecstore] final case class Entry(name: String, size: Long) {
@@ -129,9 +130,15 @@ private[cecstore] object StoreProof extends Logging {
   /**
    * See that two writers cannot both make an object. That costs `Rounds` times `Racers` creates and a delete for each, once
    * a week for each server, bucket and user: the result is kept in the user's cache, and costs no request afterwards.
-   * Raises CecLogException where two creates of one name have succeeded.
+   * Local files may be on a mount that keeps less than a disk, which is said once. Raises CecLogException where two
+   * creates of one name have succeeded.
    */
-  def require(store: Store): Unit = store.racing.foreach { racing =>
+  def require(store: Store): Unit = {
+    store.localRoot.foreach(Mounts.warnOf)
+    store.racing.foreach(proveOnce(store, _))
+  }
+
+  private def proveOnce(store: Store, racing: Racing): Unit = {
     val server = racing.server
     if (!proven.contains(server)) {
       if (!isRemembered(server)) {

@@ -10,7 +10,7 @@ import org.apache.spark.TaskContext
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.cecstore.format.Format
-import org.apache.spark.sql.cecstore.log.{Base, FrameAt, Maintenance, SegmentFolder, SegmentWriter, StateLog, VersionErrors}
+import org.apache.spark.sql.cecstore.log.{Base, FrameAt, Maintenance, Mounts, SegmentFolder, SegmentWriter, StateLog, VersionErrors}
 import org.apache.spark.sql.cecstore.replicas.{LoadFigures, OwnedStore, ReplicaHost, StoreKey}
 import org.apache.spark.sql.cecstore.sparks.{NewestProvider, SnapshotReports, StoreErrors, StoreSettings}
 import org.apache.spark.sql.cecstore.state.{Instance, LiveState, LoadRate, RowTime, StateLoader}
@@ -63,6 +63,7 @@ class CecStateStoreProvider extends NewestProvider with Logging {
     settings = Settings.parse(storeConf.sqlConfs)
     SparksSettings.sayIgnored(storeConf)
     folder = SegmentFolder(stateStoreId.storeCheckpointLocation(), hadoopConf)
+    folder.localPath.foreach(Mounts.warnOf)
     pool = new InstancePool(folder)
     maintenance = new Maintenance(folder, settings.segmentBytes, conf.minVersionsToRetain, conf.minDeltasForSnapshot,
       StoreSettings.deletedPerMaintenance(conf))
