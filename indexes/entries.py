@@ -47,6 +47,7 @@ class FrameEntry(NamedTuple):
     header_crc: int
 
     def encode(self, log_id: bytes) -> Row:
+        """Return the row's key and its value, sealed with the log's id."""
         key = seq_key(self.seq)
         return key, _seal(log_id, b"frame", key, _FRAME.pack(*self[1:]))
 
@@ -71,6 +72,7 @@ class TimestampEntry(NamedTuple):
     from_us: int
 
     def encode(self, log_id: bytes) -> Row:
+        """Return the row's key and its value, sealed with the log's id."""
         key = timestamp_key(self.upto_us)
         return key, _seal(log_id, b"reach", key, _TIMESTAMP.pack(*self[1:]))
 
@@ -89,6 +91,7 @@ class Coverage(NamedTuple):
     """Largest timestamp up to there."""
 
     def encode(self, log_id: bytes) -> bytes:
+        """Return the value of the row, sealed with the log's id."""
         body = _COVERAGE.pack(VERSION, *self.last, self.reached_us)
         return _seal(log_id, b"about", COVERAGE_KEY, body)
 

@@ -58,9 +58,11 @@ class Stamp(NamedTuple):
 
     @property
     def name(self) -> str:
+        """Name of the index file that the stamp publishes."""
         return index_data_name(self.token)
 
     def encode(self) -> bytes:
+        """Return the stamp's bytes, with their CRC."""
         return with_crc(_STAMP.pack(_MAGIC, VERSION, _STAMP.size, 0, *self, 0))
 
     @classmethod

@@ -44,6 +44,7 @@ class RecentFrames:
 
     @property
     def first_seq(self) -> int:
+        """Number of the first frame."""
         return (self.next_seq or 0) - len(self)
 
     @property

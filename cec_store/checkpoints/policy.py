@@ -68,6 +68,7 @@ class Never(Policy):
     budget: Budget | None = None
 
     def acceptable(self, q: Ints, u: Ints, open_windows: int, rates: Rates) -> Bools:
+        """Return True for every pair, so that no CHECK is written."""
         return np.ones(len(q), np.bool_)
 
 
@@ -106,10 +107,12 @@ class Targets(Policy):
         return max(self.extent_factor * open_windows, self.extent_floor)
 
     def acceptable(self, q: Ints, u: Ints, open_windows: int, rates: Rates) -> Bools:
+        """Return True where q and u are within their targets; q may always be the open windows."""
         fits: Bools = q <= max(self.extent_target(open_windows), open_windows)
         return fits if self.replay_rows is None else fits & (u <= self.replay_rows)
 
     def attainable(self, open_windows: int) -> bool:
+        """Return True if the target for the extent is not below the open windows."""
         return self.extent_target(open_windows) >= open_windows
 
 
@@ -143,6 +146,7 @@ class CostBenefit(Policy):
         return open_windows + math.sqrt(checking * self.mean_time_between_failures_s / recovering)
 
     def acceptable(self, q: Ints, u: Ints, open_windows: int, rates: Rates) -> Bools:
+        """Return True where q is within the extent of least cost; u is not looked at."""
         fits: Bools = q <= self.extent_target(open_windows, rates)
         return fits
 
@@ -171,6 +175,7 @@ class RecoveryTime(Policy):
         return estimate
 
     def acceptable(self, q: Ints, u: Ints, open_windows: int, rates: Rates) -> Bools:
+        """Return True where the estimated recovery takes at most :attr:`seconds`."""
         fits: Bools = self.estimate_s(q, u, rates) <= self.seconds
         # Less than one record a window cannot be had, however short the time.
         fits |= (q <= open_windows) & (u == 0)

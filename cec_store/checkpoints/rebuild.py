@@ -56,6 +56,7 @@ class EventualCheckpoint:
 
     @property
     def open_windows(self) -> int:
+        """Number of open windows, N."""
         return len(self.keys)
 
 

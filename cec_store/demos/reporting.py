@@ -47,10 +47,12 @@ class DemoReport:
 
     @property
     def equal(self) -> bool:
+        """True if every output is as recomputed."""
         return all(output.first_difference is None for output in self.outputs)
 
     @property
     def output_rows(self) -> int:
+        """Rows of all outputs together."""
         return sum(output.rows for output in self.outputs)
 
     def as_json(self) -> dict[str, Any]:

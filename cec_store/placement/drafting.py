@@ -32,6 +32,7 @@ class Draft:
 
     @property
     def is_full(self) -> bool:
+        """True once the plan has as many moves as the rules allow."""
         return 0 < self.rules.moves_max <= len(self.moves)
 
     @property
@@ -53,6 +54,7 @@ class Draft:
         return able
 
     def move(self, group: int, target: int, reason: str) -> None:
+        """Add a move of a group to a node, and update the loads of both nodes."""
         source = int(self.layout.owner[group])
         is_assisted = bool(self.held[group, target])
         self.at_node[source] -= self.load[group]

@@ -92,6 +92,7 @@ class Layout:
         return owned
 
     def with_holders(self, holders: Ints) -> Layout:
+        """Return this layout with other copies, shape (groups, copies)."""
         return replace(self, holders=holders)
 
     def moved(self, group: int, target: int) -> Layout:

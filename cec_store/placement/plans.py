@@ -113,6 +113,7 @@ class Plan:
 
     @property
     def assisted(self) -> int:
+        """Moves that a copy at the target makes faster."""
         return sum(move.protocol.is_assisted for move in self.moves)
 
     def __str__(self) -> str:

@@ -24,6 +24,7 @@ class Protocol(str, Enum):
 
     @property
     def is_assisted(self) -> bool:
+        """True if the target has a copy of the state already."""
         return self is not Protocol.DIRECT
 
 

@@ -42,6 +42,7 @@ class GrowingPlans:
 
     @property
     def chosen(self) -> Bools:
+        """True where a plan has taken a query, shape (plans, queries)."""
         chosen: Bools = self.step != OPEN
         return chosen
 
@@ -53,6 +54,7 @@ class GrowingPlans:
 
     @property
     def costs(self) -> Floats:
+        """Cost of all blocks that each plan covers, shape (plans,)."""
         costs: Floats = self._covered @ self._outage.cost
         return costs
 

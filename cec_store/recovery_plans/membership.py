@@ -30,6 +30,7 @@ class Membership:
 
     @cached_property
     def sizes(self) -> Ints:
+        """Number of members of each row, shape (rows,)."""
         return self.starts[1:] - self.starts[:-1]
 
     @cached_property
@@ -41,6 +42,7 @@ class Membership:
         return len(self.starts) - 1
 
     def of(self, row: int) -> Ints:
+        """Return the members of one row."""
         return self.members[self.starts[row] : self.starts[row + 1]]
 
     def summed(self, values: Floats) -> Floats:

@@ -126,6 +126,7 @@ class Outage:
         return self._in_block.gathered(self.needs.of(query))[1]
 
     def output(self, query: int) -> Partition:
+        """Return the output partition of a failed query, by the query's place."""
         return self.topology.partitions[int(self.topology.outputs[self.queries[query]])]
 
 

@@ -121,6 +121,7 @@ class Topology:
 
     @cached_property
     def index(self) -> dict[Partition, int]:
+        """Place of each partition in :attr:`partitions`."""
         return {partition: place for place, partition in enumerate(self.partitions)}
 
     @cached_property

@@ -40,11 +40,13 @@ class Damage:
 
     @classmethod
     def of_fault(cls, log: str, fault: Fault) -> Damage:
+        """Return the damage that a fault of a verification is."""
         effect = fault.effect or EFFECTS[fault.kind]
         return cls(log, fault.path, fault.byte, fault.what, effect, fault.advice)
 
     @classmethod
     def of_error(cls, log: str, path: str, error: Exception) -> Damage:
+        """Return the damage that an error names, or ``path`` where it names none."""
         advice = "`cec-store verify` lists all damage"
         effect = "this log is left out of the figures"
         if isinstance(error, CorruptLog):
@@ -100,10 +102,12 @@ class LogFacts:
 
     @property
     def extent_bytes(self) -> int:
+        """Stored bytes that a rebuild reads."""
         return sum(segment.extent_bytes for segment in self.history.segments)
 
     @property
     def extent_raw_bytes(self) -> int:
+        """Bytes that a rebuild reads, after decompression."""
         return sum(segment.extent_raw_bytes for segment in self.history.segments)
 
     @property

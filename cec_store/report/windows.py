@@ -72,6 +72,7 @@ def _nice_step(least: float) -> float:
 
 
 def ages(logs: Sequence[FootprintStatistics]) -> Document:
+    """Return histograms of the ages of open windows, in records and in microseconds."""
     return {
         "records": _histogram([(statistics.ages, statistics.weight) for statistics in logs]),
         "time_us": _histogram(

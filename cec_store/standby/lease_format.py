@@ -93,6 +93,7 @@ def rows_name(token: str) -> str:
 
 
 def encode_tenure(tenure: Tenure) -> bytes:
+    """Return the bytes of a tenure's object, as JSON with a version."""
     return json.dumps({"version": VERSION, **asdict(tenure)}, sort_keys=True).encode()
 
 

@@ -22,6 +22,7 @@ class VersionReader(LogReader):
 
     @property
     def version(self) -> int:
+        """Number of the version."""
         return self.last_frame.header.input_upto
 
     @property

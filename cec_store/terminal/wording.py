@@ -13,6 +13,7 @@ _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
 
 def size(count: int) -> str:
+    """Return "12 bytes" or "3.4 MiB"."""
     value, unit = float(count), 0
     while value >= 1024 and unit < len(_UNITS) - 1:
         value, unit = value / 1024, unit + 1
@@ -20,6 +21,7 @@ def size(count: int) -> str:
 
 
 def moment(timestamp_us: int | None) -> str:
+    """Return the time in ISO format; "–" for ``None``."""
     return "–" if timestamp_us is None else format_timestamp_us(timestamp_us)
 
 
@@ -39,10 +41,12 @@ def duration(microseconds: int | None) -> str:
 
 
 def value(value: Any) -> str:
+    """Return a value as JSON, and as text where JSON has no type for it."""
     return json.dumps(finite(value), ensure_ascii=False, default=str)
 
 
 def positions(values: tuple[int, ...]) -> str:
+    """Return "1,000, 2,000"."""
     return ", ".join(f"{position:,}" for position in values)
 
 

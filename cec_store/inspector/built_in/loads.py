@@ -27,10 +27,12 @@ class Load:
 
     @property
     def files(self) -> int:
+        """Files that the load reads."""
         return self.snapshot_files + self.change_files
 
     @property
     def bytes(self) -> int:
+        """Bytes that the load reads."""
         return self.snapshot_bytes + self.change_bytes
 
 

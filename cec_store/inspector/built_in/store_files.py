@@ -38,6 +38,7 @@ class StoreFile:
 
     @property
     def is_snapshot(self) -> bool:
+        """True for a snapshot, False for a file of changes."""
         return self.suffix in _SNAPSHOTS
 
 
@@ -53,9 +54,11 @@ class StoreFiles:
         self.files = sorted(_files(self.names), key=lambda f: (f.version, f.name))
 
     def snapshot(self, version: int, unique_id: str | None = None) -> StoreFile | None:
+        """Return the snapshot of a version, or ``None``."""
         return self._found.get((version, unique_id, True))
 
     def changes(self, version: int, unique_id: str | None = None) -> StoreFile | None:
+        """Return the file with the changes of a version, or ``None``."""
         return self._found.get((version, unique_id, False))
 
     def size(self, name: str) -> int:

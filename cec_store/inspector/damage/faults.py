@@ -144,6 +144,7 @@ class Fault:
 
     @property
     def advice(self) -> str:
+        """Advice on what to do about a fault of this kind."""
         return ADVICE[self.kind]
 
 

@@ -46,6 +46,7 @@ class ScannedFrame:
 
     @property
     def end_byte(self) -> int:
+        """Position of the first byte behind the frame."""
         return self.byte + self.header.frame_bytes
 
 
@@ -66,6 +67,7 @@ class Gap:
 
     @property
     def what(self) -> str:
+        """Description for people, such as "12 bytes are no frame: …"."""
         return f"{self.bytes} bytes are no frame: {self.reason}"
 
 

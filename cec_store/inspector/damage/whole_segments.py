@@ -63,6 +63,7 @@ class SoundFrames:
         return len(self.starts)
 
     def found(self, number: int) -> ScannedFrame:
+        """Return the frame in this row of the headers."""
         header = FrameHeader._make(self.headers[number].item())
         return ScannedFrame(self.scan.segment_id, int(self.starts[number]), header)
 
@@ -71,6 +72,7 @@ class SoundFrames:
         return self.headers[name].astype(np.int64)
 
     def has_batches(self) -> bool:
+        """Return True if the segment has a BATCH frame."""
         return bool((self.headers["type"] == FrameType.BATCH.value).any())
 
     @property
@@ -116,6 +118,7 @@ class Batches(Sequence[Frame]):
         self._ends = [_frame_of(frames.found(int(row))) for row in (rows[0], rows[-1])]
 
     def column(self, name: str) -> Ints:
+        """Return a field of all BATCH headers, of those that are kept."""
         return self._columns[name].astype(np.int64)
 
     @property

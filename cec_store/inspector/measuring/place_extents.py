@@ -116,6 +116,7 @@ class Overview:
 
     @property
     def is_sound(self) -> bool:
+        """True if neither a log nor Spark's own files are damaged."""
         return not self.faults and not any(log.damage for log in self.logs)
 
     def restart_cost(self, rates: LoadRates, cores: int) -> RestartCost | None:

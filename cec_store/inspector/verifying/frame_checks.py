@@ -55,6 +55,7 @@ class FrameChecks:
 
     @property
     def end_offset(self) -> int:
+        """Offset behind the last record seen; 0 before the first."""
         return self._offset or 0
 
     def start_at(self, seq: int, offset: int, previous: tuple[int, int] | None) -> None:

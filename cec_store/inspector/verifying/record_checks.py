@@ -103,6 +103,7 @@ class RecordChecks:
             self._recount.forget(offset)
 
     def check(self, header: FrameHeader, records: pa.RecordBatch) -> Iterator[tuple[str, str]]:
+        """Yield (kind of fault, what is wrong) for the records of the next frame."""
         kinds = kinds_of(records)
         self.counts += np.bincount(kinds, minlength=256)
         yield from self._check_order(header, records, kinds)

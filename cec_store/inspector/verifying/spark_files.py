@@ -62,6 +62,7 @@ class SparkFiles:
         """By batch: in how many state was after it; Spark can repartition a checkpoint."""
 
     def check(self) -> None:
+        """Check metadata, batches and schemas; faults and notes go to the attributes."""
         self._check_metadata()
         self._check_batches()
         self._check_repartition()

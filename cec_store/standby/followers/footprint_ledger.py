@@ -24,6 +24,7 @@ class FootprintLedger:
 
     @property
     def open_windows(self) -> int:
+        """Windows that have a footprint."""
         return self._order.live
 
     def add(self, slots: Ints, offsets: Ints, positions: Ints) -> None:

@@ -89,6 +89,7 @@ class Shadow:
 
     @property
     def frames_read(self) -> int:
+        """Frames of the log read so far."""
         return self._log.frames_read
 
     @property

@@ -69,6 +69,7 @@ class WarmState:
 
     @property
     def frames_read(self) -> int:
+        """Frames of the log read so far."""
         return self._log.frames_read
 
     @property

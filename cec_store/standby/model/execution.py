@@ -27,6 +27,7 @@ def over_link(system: System, at_s: Floats) -> Floats:
 
 
 def count_until(at_s: Floats, now_s: float) -> int:
+    """Return how many of these ascending times are at or before ``now_s``."""
     return int(np.searchsorted(at_s, now_s, side="right"))
 
 
@@ -47,15 +48,19 @@ class Execution:
     """By the downstream node."""
 
     def processed(self, now_s: float) -> int:
+        """Return how many inputs the primary has processed by then."""
         return count_until(self.processed_s, now_s)
 
     def arrived(self, now_s: float) -> int:
+        """Return how many inputs have reached the primary by then."""
         return count_until(self.arrived_s, now_s)
 
     def emitted(self, now_s: float) -> int:
+        """Return how many outputs the primary has emitted by then."""
         return count_until(self.emitted_s, now_s)
 
     def received(self, now_s: float) -> int:
+        """Return how many outputs the downstream node has received by then."""
         return count_until(self.received_s, now_s)
 
 

@@ -45,11 +45,13 @@ class Network:
 
     @property
     def type(self) -> NetworkType:
+        """The operators' type that comes last in :class:`NetworkType`."""
         order = list(NetworkType)
         return max((operator.type for operator in self.operators), key=order.index)
 
     @property
     def stateful(self) -> tuple[Operator, ...]:
+        """Operators that have windows."""
         return tuple(operator for operator in self.operators if operator.window_s)
 
     def with_extra(self, extra_s: float) -> Network:
@@ -62,6 +64,7 @@ class Network:
 
 
 def filter_network() -> Network:
+    """Return a network of one filter."""
     return Network("filter", (Operator(),))
 
 
@@ -106,6 +109,7 @@ class Processing:
 
     @property
     def output(self) -> Stage:
+        """Stage of the last operator's output."""
         return self.stages[-1]
 
     def oldest_needed(self, number: int, processed: int) -> int:

@@ -41,6 +41,7 @@ def _shuffled(inputs: Ints, random: np.random.Generator) -> Ints:
 
 
 def execution(kind: NetworkType, random: np.random.Generator) -> Execution:
+    """Return a run over all inputs, in random order for an arbitrary network."""
     inputs = np.arange(INPUTS, dtype=np.int64)
     return Execution(_shuffled(inputs, random) if kind is NetworkType.ARBITRARY else inputs)
 
