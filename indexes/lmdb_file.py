@@ -77,7 +77,7 @@ class LmdbFile:
         path, size = f"{folder.path}/{name}", folder.size(name)
         if not writable and not size:
             raise BadIndex(f"{path} is empty")
-        # Also for who forgets to close: a descriptor and a mapping would stay for good.
+        # Close it also if the caller forgets: otherwise a descriptor and a mapping would leak.
         if writable:
             self._opened = _Opened(path, size, writable=True)
             self._release = finalize(self, self._opened.close)

@@ -151,7 +151,7 @@ class TimestampIndex:
                 return None
             claim = recent
         if is_trimmed(claim, chain):
-            # Its entry also stood for later frames with smaller timestamps: one of them may be it.
+            # The entry also covered later frames with smaller timestamps; one may be the answer.
             return chain.find_timestamp(timestamp_us)
         return prove(claim, chain)
 
@@ -249,7 +249,7 @@ class TimestampIndex:
         if self._stored is None or not self._stored.needs_trim(chain):
             return
         stored = self._own()
-        # Where the log is damaged the trimmed rows stay: lookups that meet one scan instead.
+        # If the log is damaged, trimmed rows stay, and lookups that meet one scan the log instead.
         with suppress(CecError, OSError):
             stored.trim(chain)
         self._recent = self._recent.after(stored.reached_us)

@@ -38,7 +38,7 @@ class _CheckBudget:
         if period != self._period:
             self._period, self._spent_s = period, 0.0
         left_s = max(0.0, self._budget.interval_ms / 1000 - self._spent_s)
-        # At least one a period: without any, a cost that is estimated too high stays so.
+        # Allow at least one a period: without any, an estimate that is too high would never fall.
         return max(float(not self._spent_s), left_s // self._rates.check_s_per_record)
 
     def spend(self, seconds: float) -> None:

@@ -23,9 +23,9 @@ class FootprintOrder:
     """
 
     def __init__(self) -> None:
-        # An entry's numbers side by side: the ring grows into fresh memory at one place at a time.
+        # One row for each entry, so that the ring grows into fresh memory at one place only.
         self._ring = np.empty((1024, 3), np.int64)
-        # Marks in the ring's order: the oldest are found without a look at each one's slot.
+        # Marks in the ring's order, so that the oldest are found without reading their slots.
         self._is_live = np.zeros(1024, np.bool_)
         self._entry_of = np.full(1024, _NO_ENTRY, np.int64)
         self._head = 0

@@ -26,7 +26,7 @@ def last_rows(keys: Keys) -> Ints:
         sizes = [len(chunk) for chunk in keys.chunks] if isinstance(keys, pa.ChunkedArray) else []
         rows = _last_by_chunk(codes, bound, sizes or [count])
         return _last_by_row(codes, bound) if rows is None else rows
-    # Code and row in one word: sorting words is several times as fast as hashing keys.
+    # Put code and row in one word: sorting words is several times as fast as hashing keys.
     row_bits = count.bit_length()
     words = codes << row_bits
     words |= np.arange(count)

@@ -174,7 +174,7 @@ def input_taken(last: FrameHeader, positions: Ints) -> Ints:
     """The input that the log reflects, shape (inputs,)."""
     inputs = positions.shape[1]
     if not last.record_count and inputs == 1:
-        # The frame has no records: it says only how far the input was taken.
+        # A frame without records only says how far the input was taken.
         return np.array([last.input_upto])
     return positions[-1] if len(positions) else np.zeros(inputs, np.int64)
 

@@ -98,7 +98,7 @@ def correlations(
         correlation = _significant(of_groups @ of_groups.T, least) @ owned
         if reading is Reading.GROUPS:
             correlation = correlation / np.maximum(1.0, owned.sum(axis=0))
-    # Equal up to rounding is equal: ties are decided by load.
+    # Round, so that costs equal up to rounding are ties, which load decides.
     rounded: Floats = np.round(correlation, 9) + 0.0
     return rounded
 

@@ -43,7 +43,7 @@ def optimum(
     if not groups or not copies:
         return layout.with_holders(np.zeros((groups, copies), np.int64))
     priced, weights = costs(loads, layout, reading, least), mean_loads(loads)
-    # One 0 or 1 for each group and node: that a group has its copies at different nodes is in it.
+    # A variable of 0 or 1 for each group and node, so a group's copies are at different nodes.
     each_group = scipy.sparse.kron(scipy.sparse.eye(groups), np.ones((1, nodes)))
     constraints = [scipy.optimize.LinearConstraint(each_group, copies, copies)]
     if not math.isinf(spread):

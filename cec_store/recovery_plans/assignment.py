@@ -127,7 +127,7 @@ class _Draft:
         self._cost = outage.topology.cost[outage.failed]
         self._at = np.full(len(outage.failed), NONE, np.int64)
         self._slack = (EQUAL * nodes.capacity).tolist()
-        # Room is negated, as a heap has its least in front; of equal nodes the first one.
+        # Room is negated, because a heap has its least in front; the first of equal nodes wins.
         self._heap = [(-room, node) for node, room in enumerate(nodes.room.tolist())]
         heapq.heapify(self._heap)
         self.places: dict[Partition, Hashable] = {}

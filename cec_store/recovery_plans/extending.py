@@ -62,7 +62,7 @@ class GrowingPlans:
         """Take a query in each plan, unless it is `NONE` or does not fit."""
         rows = np.flatnonzero(queries != NONE)
         fit = self._cost[rows, queries[rows]] <= self._room[rows] + self._slack
-        # A plan may have it already: another query needs all that this one does.
+        # A plan may have the query already, if another one needs all that this one does.
         new = fit & (self.step[rows, queries[rows]] == OPEN)
         self._take(rows[new], queries[rows[new]])
 

@@ -65,7 +65,7 @@ def _history(logs: Sequence[LogFacts]) -> Document | None:
     target = np.zeros(len(numbers), np.int64)
     for facts, buckets in zip(logs, kept, strict=True):
         rows = _filled(buckets, numbers, shift)
-        # The default, in records alone: no log says whether somebody has set another.
+        # The default target, in records alone, because no log records the target that was set.
         target += np.maximum(2 * rows[2], FLOOR_RECORDS if facts.is_state else Targets.extent_floor)
         sums += rows
         largest = np.maximum(largest, rows)

@@ -96,7 +96,7 @@ def renewing(logs: Sequence[FootprintStatistics]) -> Document | None:
             continue
         places = np.rint(_SHARES * len(statistics.offsets)).astype(np.int64)
         renewed = np.rint(places * statistics.weight).astype(np.int64)
-        # The next oldest window holds the extent then; each one renewed is a record more.
+        # The extent then begins with the next oldest window; each renewal adds a record.
         reach = np.append(statistics.ages, 0)[places]
         windows += renewed
         left += reach + renewed

@@ -95,7 +95,8 @@ class LeaseObjects:
             prove_exclusive_creates(self._store)
         beats = beats_of(self._store, self._folder, tenure, create=True)
         try:
-            # A row is there before anybody looks for it; objects of losers would be in the way.
+            # Write an LMDB row first, so that no watcher misses it. Beats that are objects come
+            # after the tenure, so that a loser leaves none.
             if tenure.kept_in is KeptIn.LMDB:
                 beats.beat(Beat(1, BeatKind.HELD))
             self._create(tenure)
@@ -115,7 +116,7 @@ class LeaseObjects:
             self._store.delete(_row_files(tenure))
             winner = self.tenure(tenure.number)
             raise self.held(winner.holder if winner else "somebody else") from None
-        # Long ago there may have been others, whose first tenures are deleted by now.
+        # Tenures of this number may have been deleted long ago; then a newer one exists.
         if (newest := max(self._numbers())) > tenure.number:
             self._store.delete([name, *_row_files(tenure)])
             raise self.held(f"tenure {newest}")

@@ -110,7 +110,7 @@ def read_segment(folder: Folder, reader: SegmentReader, vouched: int) -> StateSe
     """Read a segment's frame headers; other segments build on its first ``vouched`` bytes."""
     segment = _read_once(folder, reader, vouched)
     while segment.refusal:
-        # Its writer may have gone on between two reads: only what stays bad is damage.
+        # Read again: its writer may have appended between two reads, so only lasting faults count.
         reader.reload()
         again = _read_once(folder, reader, vouched)
         if again.end == segment.end:

@@ -86,7 +86,7 @@ def state_size(shape: StateShape) -> StateSize:
     return StateSize(
         heap_bytes=shape.keys * (HEAP_BYTES_PER_KEY + row),
         heap_bytes_most=shape.keys * (HEAP_BYTES_PER_KEY + HEAP_ROWS_MOST * row),
-        # Segments go as a whole, so that of each store one more may be there.
+        # Segments are deleted as a whole, so that each store may have one more.
         disk_bytes_most=round(kept * row / shape.compression) + shape.stores * SEGMENT_BYTES,
         unrolled_bytes_most=shape.stores * SEGMENT_BYTES,
         extent_records_most=extent,

@@ -153,7 +153,7 @@ class StateTree:
         versions = self.versions()
         newest = max(versions, default=-1)
         for segment in map(self.segment, reversed(self.ids)):
-            # Its writer may have gone on there, whatever its number is.
+            # A segment of any number may have been written to since, and hold a newer version.
             if segment.refusal and not newest_in(self.folder, segment) <= newest:
                 raise segment.error()
         return self._find_version(max(newest, 0))

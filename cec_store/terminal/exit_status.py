@@ -24,7 +24,7 @@ def status_of(error: Exception) -> int:
     """The exit status for an error that ends a verb."""
     if isinstance(error, CorruptLog):
         return DAMAGED
-    # What the system said about a file is the cause: permissions, a disk that fails.
+    # The cause is an error of the operating system: permissions, a disk that fails.
     is_of_system = type(error) is StorageError and isinstance(error.__cause__, OSError)
     return COULD_NOT_LOOK if isinstance(error, Unreadable) or is_of_system else WRONG_USE
 

@@ -92,7 +92,7 @@ class SoundFrames:
         is_batch = self.headers["type"] == FrameType.BATCH.value
         versions = self.headers["input_upto"][is_batch].astype(np.int64)
         counted = self.headers["open_windows"][is_batch] != NOT_COUNTED
-        # Frames before a commit's last are of its version; behind the last comes another.
+        # All frames of a commit have its version; a later version follows its last frame.
         return bool(((versions[1:] > versions[:-1]) | ~counted[:-1]).all()) and bool(
             (versions[1:] >= versions[:-1]).all()
         )

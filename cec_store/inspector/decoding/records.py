@@ -74,7 +74,7 @@ class RecordDecoder:
         for group in self._groups(records):
             keys = group.keys
             if test.is_bare and keys.type == STATE_SCHEMA.arrow.field(KEY).type:
-                # The number of its family is nothing that somebody looks for.
+                # Bare text must not match the number of the key's column family.
                 keys = pa.StructArray.from_arrays([keys.field("key")], ["key"])
             matches[group.rows] = test.rows(keys)
             is_other = self._decoder is not None and not group.is_decoded

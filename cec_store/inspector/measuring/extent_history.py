@@ -164,7 +164,7 @@ class SimulatedStoreExtent(RecordedExtent):
     def __init__(self, target: WhatIf) -> None:
         super().__init__()
         self._target = target
-        # By commit: its first offset, and how many frames stand before it.
+        # First offset of each commit, and the number of frames before it.
         self._starts: Ints = np.zeros(1024, np.int64)
         self._before: Ints = np.zeros(1024, np.int64)
         self._commits = self._frames = 0

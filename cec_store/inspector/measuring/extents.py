@@ -196,7 +196,7 @@ def _state(
         first_offset=end - q,
         end_offset=end,
     )
-    # One more than is shown: what a footprint frees reaches up to the next one.
+    # Read one more than is shown: renewing a footprint frees the records up to the next one.
     oldest = oldest_footprints(log_reader, frames, top + 1, progress) if q else None
     windows = () if oldest is None else _windows(oldest, extent, upto, decoder)
     replay_from = np.array(windows[0].position) if windows else upto

@@ -43,7 +43,7 @@ def reference_extent(place: Place, number: int, counts: bool) -> ExtentReport:
         last_timestamp_us=segments[-1]["greatest_us"] if segments else None,
     )
     if counts:
-        # Whatever is here is output: a queue of partitions has no windows.
+        # All records are output, because a queue of partitions has no windows.
         totals.kinds = {kind.name: 0 for kind in RecordKind}
         totals.kinds[RecordKind.DATA.name] = totals.records
     return ExtentReport(place.path, None, totals, has_state=False, state=None, damage="")

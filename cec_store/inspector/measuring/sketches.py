@@ -79,7 +79,7 @@ def _words_of_text(column: pa.Array) -> Iterator[tuple[int, Words]]:
         left = np.clip(lengths - 8 * place, 0, 8)
         unused = (8 * (8 - left)).astype(np.uint64)
         loaded = at_any_byte[np.minimum(starts + 8 * place, stop - first)]
-        # A shift by 64 must leave nothing, but a processor takes it for one by 0.
+        # A shift by 64 should give 0, but processors shift by 0 then.
         yield 1 + place, np.where(left > 0, loaded << (unused & np.uint64(63)), np.uint64(0))
     if longest > 8 * _WORDS_MAX:
         last = at_any_byte[np.maximum(starts + lengths - 8, 0)]

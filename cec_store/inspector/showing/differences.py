@@ -183,7 +183,7 @@ def _compare(
             raise SchemaMismatch(f"{name} are {kinds[0]}, and then {kinds[1]}")
     codes, _ = key_codes(_plain(pa.concat_arrays([old.keys, new.keys])))
     order = np.argsort(codes, kind="stable")
-    # Each side has a key once, so two of a kind that follow one another are the old and the new.
+    # Each side has a key once, so two neighbours of the same key are its old and new row.
     is_pair = codes[order[1:]] == codes[order[:-1]]
     before, after = order[:-1][is_pair], order[1:][is_pair]
     alone = np.ones(len(order), np.bool_)

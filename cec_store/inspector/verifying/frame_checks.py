@@ -176,7 +176,7 @@ class FrameChecks:
         epochs = sound.headers["epoch"][1:]
         if not self._is_linked or not epochs.any():
             return bool((epochs == segment.scan.header.epoch).all())
-        # The last one's covers the headers of all others.
+        # The chain CRC of the last frame covers the headers of all others.
         return bool(epochs.all()) and int(epochs[-1]) == sound.running_crc(len(sound) - 1)
 
     def _take_rest(self, segment: LogSegment, sound: SoundFrames) -> bool:

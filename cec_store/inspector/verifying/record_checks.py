@@ -21,8 +21,7 @@ from cec_store.inspector.decoding.keys import key_columns, key_encoder
 from cec_store.operators.keys.words import grown
 
 _CLOSED = np.iinfo(np.int64).max
-# Within a step output comes first, then what chance has decided, then OPEN, then CHECK. Unknown
-# kinds come last of all.
+# Order of records within a step: output, determinants, OPEN, CHECK. Unknown kinds come last.
 _RANKS = np.full(256, 9, np.int8)
 _RANKS[[RecordKind.DATA.value, RecordKind.RESULT.value, RecordKind.GAP.value]] = 0
 _RANKS[RecordKind.DETERMINANT.value] = 1

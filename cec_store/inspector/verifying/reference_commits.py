@@ -54,7 +54,7 @@ class CommitChecks:
             raise NotAQueue(f"{self._store.url}: no commit is left in {LOG_FOLDER}/")
         numbers = range(max(commits, default=-1) + 1)
         names = [Wanted(name) for name in _names_in_order(numbers, summaries)]
-        # Closed here: the garbage collector would join its threads while it starts another.
+        # Close it here: otherwise Python's garbage collector may join its threads at any moment.
         with closing(read_all(self._store, names)) as read:
             for number in numbers:
                 self._take_commit(number, next(read))

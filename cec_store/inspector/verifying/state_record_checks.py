@@ -92,7 +92,7 @@ class BranchChecks:
             while frame is not None and frame.address not in self._done:
                 fresh.append(frame)
                 frame = lineage.before(frame)
-            # The branch leaves another one here: what is open begins with this frame's extent.
+            # The branch leaves another one here: its open windows are those of this frame's extent.
             if frame is not None and frame.header.open_windows != NOT_COUNTED:
                 known = list(extent_frames(lineage, frame))
         except CecError:

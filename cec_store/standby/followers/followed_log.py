@@ -109,7 +109,7 @@ class FollowedLog:
         for frame in self.chain.frames(self._last.next_address):
             group.append(frame)
             records = frame.header.end_offset - group[0].header.first_offset
-            # A step counts as a whole.
+            # A group ends with a whole step, because there is no state within a step.
             if records >= GROUP_RECORDS and not frame.header.continues:
                 yield self._taken(group)
                 group = []

@@ -102,8 +102,8 @@ class Shadow:
         try:
             return self._take_new(steps_max)
         except OutOfRange:
-            # Log or input were trimmed beyond where this one stood, as it was away for long; or the
-            # primary has taken them in another order.
+            # The log or the input was trimmed behind this position while this process was away, or
+            # the primary has read its inputs in another order.
             self.is_begun = False
             self.operator = self._make()
             self.held.close()
@@ -247,7 +247,7 @@ class Shadow:
         if self._is_behind(upto):
             for step in self._steps_between(start, upto):
                 self._take(step)
-            # Rows without any effect may stand before the position that the log names.
+            # The log's position may be ahead of the last step by rows that had no effect.
             self._position = np.maximum(self._position, upto)
         self._settle()
         replayed_s = time.perf_counter()

@@ -83,7 +83,7 @@ class WarmState:
         try:
             self._take_new()
         except OutOfRange:
-            # The log, or the input, was trimmed beyond where this one stood: it was away for long.
+            # The log or the input was trimmed behind this position while this process was away.
             self._is_begun = False
             self.operator = self._make()
             self._take_new()
@@ -134,7 +134,8 @@ class WarmState:
         self._ledger.add(slots, offsets, positions)
         if self.operator.preload_start() is None:
             return
-        # Its state is its input: what a recovery by this footprint would need is not what it needs.
+        # A join's state *is* its input: ask a fresh operator, not this one, where a recovery would
+        # start reading.
         fresh = self._make()
         fresh.restore(keys[-1:], states[-1:], positions[-1:])
         begin, self._needed_from = self._needed_from is None, fresh.preload_start()

@@ -168,7 +168,7 @@ def _closed(operator: Operator, before: Stage, refills: bool) -> Stage:
     first = np.floor(before.time_s[0] / advance_s + 1e-9)
     ends = np.arange(first, np.floor(before.time_s[-1] / advance_s + 1e-9) + 1) * advance_s
     ends = ends[1:] if not refills else ends[ends >= first * advance_s + window_s - 1e-9]
-    # Sums of floats: a boundary and a timestamp that mean the same moment may differ in the end.
+    # Boundaries and timestamps are sums of floats, so equal moments may differ by rounding.
     closing = np.searchsorted(before.time_s, ends - 1e-9)
     oldest = np.searchsorted(before.time_s, ends - window_s - 1e-9)
     filled = closing > oldest

@@ -16,9 +16,9 @@ from cec_store.standby.schemes import Scheme
 
 WINDOW, ADVANCE, BLOCK = 10, 5, 4
 INPUTS = 120
-# Between what a message says and the failure: as far as an interval goes, in inputs.
+# Inputs by which the last message before a failure may lag: those of one interval.
 _STALE = 2 * WINDOW + 3
-# The windows of two keys that take turns: of different lengths, so no moment suits both.
+# Window lengths of two keys that alternate. They differ, so that no moment suits both.
 _LENGTHS = (6, 10)
 
 

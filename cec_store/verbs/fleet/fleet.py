@@ -77,7 +77,7 @@ def run_verb(
             fleet.check_is_free()
             name = f"fleet {fleet.folder.path}"
             session = opened.enter_context(spark_session(name, settings))
-        # Until here the signal ends the process at once: nothing is driven yet.
+        # Before this point a signal may end the process at once, because nothing is driven yet.
         with Sigterm() as sigterm, fleet.start(session, accept=accept) as driver:
             sigterm.calls(driver.end_soon)
             Screen().note(f"{fleet.folder.path}: runs; `cec-store fleet status | stop` it")
