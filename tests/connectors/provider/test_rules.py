@@ -12,6 +12,7 @@ RULES = (
     "a late put reaches no other task's commit",
     "a late commit or abort changes nothing for the next task",
     "a call that is under way when its task ends keeps the state from the next task",
+    "a scan does not go on once its store has committed or given up",
     "a reader never sees what a writer of its task does",
     "a reader never sees what a writer of its thread does",
     "a reader closed late takes nothing from the next writer",

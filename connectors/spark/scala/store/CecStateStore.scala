@@ -155,11 +155,10 @@ private[cecstore] final class CecStateStore(
       case ordered: AutoCloseable => underWay = ordered; ordered
       case hashed => hashed
     }
-    val references = view.live(in.number, began).map { reference =>
-      goingOn(from, readAt)
+    val references = new Scan(view.live(in.number, began).map { reference =>
       if (isFull) counted.scannedRows += 1
       reference
-    }
+    }, from, readAt)
     val state = this.state
     val found = if (isMultiple) {
       in.requireMultiple(operation)
@@ -173,13 +172,33 @@ private[cecstore] final class CecStateStore(
       val keyRow = codec.decodeKey(rows, row, key)
       new UnsafeRowPair().withRows(keyRow, provider.validated(keyRow, in.value(reference, value)))
     }
-    new StateStoreIterator(found, () => underWay.close())
+    new StateStoreIterator(found, () => { references.end(); underWay.close() })
   }
 
-  /** Raise if what an iterator runs over is not there any more. */
-  private def goingOn(from: Base, generation: Long): Unit = {
-    instance.check(generation)
-    if (isReadOnly && (instance.base ne from)) throw outOfOrder("go on with an iterator over")
+  /**
+   * Raises where what it runs over is not there any more: the version was committed or given up, and its rows have other
+   * places. One that is through may be asked again at any time.
+   */
+  private final class Scan(references: Iterator[Long], from: Base, readAt: Long) extends Iterator[Long] {
+    private var isOver = false
+
+    override def hasNext: Boolean = !isOver && {
+      goingOn()
+      isOver = !references.hasNext
+      !isOver
+    }
+
+    override def next(): Long = {
+      if (!isOver) goingOn()
+      references.next()
+    }
+
+    def end(): Unit = isOver = true
+
+    private def goingOn(): Unit = {
+      instance.check(readAt)
+      if (stage != Updating || isReadOnly && (instance.base ne from)) throw outOfOrder("go on with an iterator over")
+    }
   }
 
   /** Where the batch's plan says which rows its operator looks for, those alone: it tests each of them itself. */
@@ -211,7 +230,7 @@ private[cecstore] final class CecStateStore(
     reading()
     val codec = family(DEFAULT_COL_FAMILY_NAME, "iterator").codec
     for (time <- provider.timeOf(hint) if codec.isPlain(ofKeys = true)) yield keys =>
-      new DueKeys(due(time, hint.boundUs), state, provider.schemaOfKeys, codec, counts, countsAt, () => keys.references)
+      new DueKeys(new Scan(due(time, hint.boundUs), base, generation), state, provider.schemaOfKeys, codec, counts, countsAt, () => keys.references)
   }
 
   /** The store whose figures tell of a scan: those of one that counts a join's rows nobody shows. */

@@ -13,6 +13,7 @@ object Handles {
     "a late put reaches no other task's commit" -> latePut,
     "a late commit or abort changes nothing for the next task" -> lateEnd,
     "a call that is under way when its task ends keeps the state from the next task" -> underWay,
+    "a scan does not go on once its store has committed or given up" -> ended,
     "a reader never sees what a writer of its task does" -> (readBeside(_, inTask = true)),
     "a reader never sees what a writer of its thread does" -> (readBeside(_, inTask = false)),
     "a reader closed late takes nothing from the next writer" -> lateReader,
@@ -83,6 +84,37 @@ object Handles {
     }
     Check.equal("what the last task committed", loaded(base), Map(1 -> 59))
     provider.close()
+  }
+
+  /** In no order, in order, and narrowed to rows that are due; one that is through says so at any time. */
+  private def ended(setting: Setting): Unit = {
+    val timed = TimedKind.all("window")
+    val stores = new TimedStores(setting.words, s"${setting.folder}/due", timed, setting.words.settings, setting.v2)
+    val plain = Family.kinds("plain")("default", false)
+    val ordered = Family.kinds("ranged")("default", false)
+    val kinds = Seq[(StateStoreProvider, Map[String, String], StateStore => Unit)](
+      (setting.stores().provider(plain), Map.empty, store => (1 to 9).foreach(n => store.put(plain.key(n), Values.row(n), "default"))),
+      (setting.stores().provider(ordered), Map.empty, store => (1 to 9).foreach(n => store.put(ordered.key(n), Values.row(n), "default"))),
+      (stores.provider(), stores.hint(Stores.Start, 100L), store =>
+        (1 to 9).foreach(n => store.put(timed.key(n, Some(n.toLong)), timed.value(Some(n.toLong), n), "default"))))
+    for ((provider, properties, fill) <- kinds; isCommitted <- Seq(false, true)) {
+      Tasks.runOf(properties) {
+        val store = Stores.open(provider, Stores.Start)
+        fill(store)
+        val (begun, untouched, through, closed) = (store.iterator("default"), store.iterator("default"), store.iterator("default"), store.iterator("default"))
+        begun.next()
+        Check.equal("rows of a scan that is through", through.size, 9)
+        closed.close()
+        if (isCommitted) setting.commit(store) else store.abort()
+        for (call <- Seq[() => Any](() => begun.hasNext, () => begun.next(), () => untouched.hasNext, () => untouched.next())) refused(call()) match {
+          case named: SparkThrowable => Check.equal("the condition", named.getCondition, "STATE_STORE_OPERATION_OUT_OF_ORDER")
+          case other => throw other
+        }
+        Check.that("a scan that is through has more", !through.hasNext && !closed.hasNext)
+      }
+      // A version that was committed is not made again.
+      if (isCommitted) provider.close()
+    }
   }
 
   private def readBeside(setting: Setting, inTask: Boolean): Unit = {

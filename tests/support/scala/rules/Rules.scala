@@ -32,7 +32,7 @@ object Rules {
 }
 
 /** What a rule works with: providers of one store, whose default family is `family`. */
-final class Setting(val folder: Path, words: Arguments, val v2: Boolean) {
+final class Setting(val folder: Path, val words: Arguments, val v2: Boolean) {
   val family: Family = Family.kinds("plain")("default", false)
 
   def stores(settings: Map[String, String] = Map.empty, scheme: String = ""): Stores = new Stores(
