@@ -122,8 +122,11 @@ def session_windows_complete(spark: Any, inputs: Inputs) -> Any:
     return inputs.timed(spark).groupBy(gap, "key").agg(*sums())
 
 
-def pandas_groups(frame: Any, timeout: str) -> Any:
-    """A count and a sum for each key. The function goes to Python workers, so it is a closure."""
+def pandas_groups(frame: Any, timeout: str, mode: str = "update") -> Any:
+    """Count and sum each key's rows, whose times may be null.
+
+    The function goes to Python workers, so it is a closure.
+    """
     from pyspark.sql.streaming.state import GroupStateTimeout
 
     timeouts = {
@@ -141,10 +144,10 @@ def pandas_groups(frame: Any, timeout: str) -> Any:
             what = "timed out"
             state.remove()
         else:
-            last = 0
+            last = -1
             for part in parts:
                 rows, total = rows + len(part), total + int(part["n"].sum())
-                last = max(last, int(part["ms"].max()))
+                last = max([last, *part["ms"].dropna().astype("int64")])
             if timeout != "event" and rows > 12:
                 what = "full"
                 state.remove()
@@ -153,7 +156,7 @@ def pandas_groups(frame: Any, timeout: str) -> Any:
                 if timeout == "processing":
                     # One millisecond is over by the next batch; an hour not within the test.
                     state.setTimeoutDuration(1 if rows % 2 == 0 else 3_600_000)
-                elif timeout == "event":
+                elif timeout == "event" and last >= 0:
                     state.setTimeoutTimestamp(max(last + 4000, state.getCurrentWatermarkMs() + 1))
         yield pandas.DataFrame({"key": [key[0]], "what": [what], "rows": [rows], "sum": [total]})
 
@@ -164,7 +167,7 @@ def pandas_groups(frame: Any, timeout: str) -> Any:
             step,
             "key STRING, what STRING, rows LONG, sum LONG",
             "rows LONG, sum LONG",
-            "update",
+            mode,
             timeouts[timeout],
         )
     )

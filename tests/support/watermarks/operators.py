@@ -4,12 +4,13 @@ A query of a group is the union of its operators over the same input, each row w
 operator that says it. So one batch tries all of them, each with a number of its own in the plan.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import reduce
 from pathlib import Path
 from typing import Any
 
+from support.spark.queries import pandas_groups
 from support.watermarks.streams import SCHEMA, Stream
 
 
@@ -159,41 +160,12 @@ def timeouts_by_the_clock(given: Input) -> Any:
     return _timed(given, "processing")
 
 
-def _pandas_timed(given: Input, timeout: str) -> Any:
-    """The same in Python. The function goes to Python workers, so it is a closure."""
-
-    def step(key: Any, parts: Iterator[Any], state: Any) -> Iterator[Any]:
-        import pandas
-
-        rows, total = state.get if state.exists else (0, 0)
-        what = "more"
-        if state.hasTimedOut:
-            what = "timed out"
-            state.remove()
-        else:
-            last = -1
-            for part in parts:
-                rows, total = rows + len(part), total + int(part["n"].sum())
-                last = max([last, *part["ms"].dropna().astype("int64")])
-            state.update((rows, total))
-            if timeout == "ProcessingTimeTimeout":
-                # One millisecond is over by the next batch; an hour not within the test.
-                state.setTimeoutDuration(1 if rows % 2 == 0 else 3_600_000)
-            elif last >= 0:
-                state.setTimeoutTimestamp(max(last + 4000, state.getCurrentWatermarkMs() + 1))
-        yield pandas.DataFrame({"key": [key[0]], "what": [what], "rows": [rows], "sum": [total]})
-
-    frame = given.side("left").selectExpr("key", "ts", "n", "unix_millis(ts) AS ms")
-    told, kept = "key STRING, what STRING, rows LONG, sum LONG", "rows LONG, sum LONG"
-    return frame.groupBy("key").applyInPandasWithState(step, told, kept, given.mode, timeout)
-
-
 def pandas_timeouts(given: Input) -> Any:
-    return _pandas_timed(given, "EventTimeTimeout")
+    return pandas_groups(given.side("left"), "event", given.mode)
 
 
 def pandas_timeouts_by_the_clock(given: Input) -> Any:
-    return _pandas_timed(given, "ProcessingTimeTimeout")
+    return pandas_groups(given.side("left"), "processing", given.mode)
 
 
 def _joined(given: Input, how: str) -> Any:
