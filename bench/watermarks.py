@@ -19,17 +19,18 @@ restart_vs_no_watermark  ours started again in a new JVM to the end of its first
 scanned_rows_per_expired ours, where rows come in no order of time: rows that are looked at for each
                          that expires; `scanned_rows_flat` is that of the last hundred of 1,000
                          batches over the first hundred
+no_watermark_vs_before   a batch of a count without a watermark over 1,000,000 keys, of which the
+                         store is told nothing: ours over ours without the extension, turn by turn,
+                         the best median of each; `no_watermark_bytes_vs_before` the memory that
+                         its state takes
 nexmark_...              NEXMark's queries 5, 7 and 8, 50,000 events a batch
-
-The cost of zones to a query without a watermark is the change of spark_providers.py's figures from
-one commit of RESULTS.md to the next.
 """
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -56,7 +57,7 @@ KINDS = {
 }  # fmt: skip
 LARGE = ("windowed_append", "windowed_update", "dedup", "dedup_within")
 NEXMARK = ("q5", "q7", "q8")
-PARTS = (*KINDS, "join", "restart", "scanned", "nexmark")
+PARTS = (*KINDS, "join", "restart", "scanned", "no_watermark", "nexmark")
 
 
 @dataclass
@@ -71,16 +72,16 @@ class Bench:
 
     @property
     def measured(self) -> int:
-        return self.asked.size(15, 7)
+        return self.asked.size(15, 5)
 
     @property
     def batches(self) -> int:
-        return self.measured + self.asked.size(10, 3)
+        return self.measured + self.asked.size(10, 2)
 
     def size(self, query: str) -> int:
         if query == "join":
-            return self.asked.size(1_000_000, 200_000)
-        return self.asked.size(6_000_000 if query in LARGE else 1_000_000, 200_000)
+            return self.asked.size(1_000_000, 100_000)
+        return self.asked.size(6_000_000 if query in LARGE else 1_000_000, 100_000)
 
     def stores(self) -> tuple[str, ...]:
         return (OURS, ROCKSDB) if self.asked.quick else (OURS, ROCKSDB, HDFS)
@@ -216,17 +217,19 @@ def restart(bench: Bench) -> dict[str, float]:
     workload = bench.workload("near", rows, batches=2)
     folder = bench.asked.folder / "restarted"
     heap = "2g" if bench.asked.quick else "5g"
+    inputs = bench.asked.folder / "input" / workload.name
+    cases = [
+        Case(query, inputs, folder / query, workload.span_s)
+        for query in ("windowed_append", "counted")
+    ]
 
-    def life(query: str, name: str) -> float:
-        case = replace(bench.case(query, OURS, workload), checkpoint=folder / query)
-        [outcome] = run(Task(OURS, (case,), bench.jar, heap), folder / f"{query}-{name}")
-        return outcome.first_batch_s
+    def lives(some: Sequence[Case], name: str) -> list[Outcome]:
+        return run(Task(OURS, tuple(some), bench.jar, heap), folder / f"{some[0].query}-{name}")
 
-    queries = ("windowed_append", "counted")
-    for query in queries:
-        life(query, "first")
+    for share in [cases] if bench.asked.quick else [[case] for case in cases]:
+        lives(share, "first")
     workload.write_again(bench.asked.folder / "input")
-    seconds = {query: life(query, "again") for query in queries}
+    seconds = {case.query: lives([case], "again")[0].first_batch_s for case in cases}
     print(f"started again, with {rows:,} rows: {seconds} s to the end of the first batch")
     return {
         "restart_vs_no_watermark": seconds["windowed_append"] / seconds["counted"],
@@ -234,9 +237,32 @@ def restart(bench: Bench) -> dict[str, float]:
     }
 
 
+def no_watermark(bench: Bench) -> dict[str, float]:
+    """Take turns, each in a JVM of its own: what is compared is a few milliseconds of a batch."""
+    rows, measured = bench.size("counted"), bench.asked.size(40, 10)
+    workload = bench.workload("near", rows, batches=measured + bench.asked.size(20, 5))
+    inputs = bench.asked.folder / "input" / workload.name
+    batches_ms: dict[str, list[float]] = {OURS: [], UNTOLD: []}
+    state_bytes: dict[str, list[float]] = {OURS: [], UNTOLD: []}
+    for turn in range(bench.asked.size(3, 1)):
+        for store in (OURS, UNTOLD) if turn % 2 == 0 else (UNTOLD, OURS):
+            folder = bench.asked.folder / "no_watermark" / f"{store}-{turn}"
+            case = Case("counted", inputs, folder / "checkpoint")
+            task = Task(OURS, (case,), bench.jar, "2g", is_told=store == OURS)
+            [outcome] = run(task, folder)
+            print(line(store, rows, outcome, measured), flush=True)
+            batches = last(outcome, measured)
+            batches_ms[store].append(batch_ms(batches))
+            state_bytes[store].append(of_all(batches[-1], "memoryUsedBytes"))
+    return {
+        "no_watermark_vs_before": min(batches_ms[OURS]) / min(batches_ms[UNTOLD]),
+        "no_watermark_bytes_vs_before": min(state_bytes[OURS]) / min(state_bytes[UNTOLD]),
+    }
+
+
 def scanned(bench: Bench) -> dict[str, float]:
-    batches, hundred = bench.asked.size(1000, 100), bench.asked.size(100, 20)
-    workload = bench.workload("mixed", bench.asked.size(600_000, 100_000), batches)
+    batches, hundred = bench.asked.size(1000, 60), bench.asked.size(100, 20)
+    workload = bench.workload("mixed", bench.asked.size(600_000, 60_000), batches)
     bench.run(OURS, [(bench.case("dedup", OURS, workload), workload.rows)])
     told = bench.found["dedup", OURS, workload.rows].batches[-batches:]
     if not is_told(told[0]):
@@ -275,7 +301,8 @@ def main(asked: Options) -> None:
     if names := [part for part in asked.parts if part in KINDS]:
         figures |= operators(bench, names)
     for part, measure in (
-        ("join", join), ("restart", restart), ("scanned", scanned), ("nexmark", nexmark),
+        ("join", join), ("restart", restart), ("scanned", scanned),
+        ("no_watermark", no_watermark), ("nexmark", nexmark),
     ):  # fmt: skip
         if part in asked.parts:
             figures |= measure(bench)
