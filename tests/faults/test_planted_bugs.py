@@ -8,7 +8,7 @@ import pytest
 
 from support.paths import TESTS
 from support.runs.counts import CRASH_FULL
-from support.runs.planted_bugs import BUGS, OF_DUE_ROWS, VARIABLE
+from support.runs.planted_bugs import BUGS, OF_DUE_ROWS, OF_HINTS, VARIABLE
 
 pytestmark = pytest.mark.crash
 
@@ -27,6 +27,7 @@ TRANSFORM_BUGS = {
 STANDBYS = "standby/test_takeovers.py::test_what_a_primary_does_up_to_the_fence_counts"
 REPLICAS = "connectors/provider/test_replicas.py"
 DUE_ROWS = "connectors/provider/test_due_rows.py::test_narrowed_scan_gives_the_rows_that_are_due"
+WATERMARKS = "faults/test_watermarks.py"
 MERGED = "a frame of another lineage in a merged segment is not its place"
 REPLICA_BUGS = (
     "uses_a_replica_of_another_lineage",
@@ -45,11 +46,16 @@ NEED_SPARK = {
     *REPLICA_BUGS,
     *TRANSFORM_BUGS,
     *OF_DUE_ROWS,
+    *OF_HINTS,
 }
 CAUGHT_BY = {
     **{bug: f"{RULE}[{fact}]" for bug, fact in TRANSFORM_BUGS.items()},
     **dict.fromkeys(REPLICA_BUGS, REPLICAS),
     **dict.fromkeys(OF_DUE_ROWS, DUE_ROWS),
+    **dict.fromkeys(OF_HINTS, f"{WATERMARKS}::test_scans_read_what_may_be_due_and_no_more"),
+    "tells_of_due_rows_in_complete_mode": (
+        f"{WATERMARKS}::test_random_stream_is_evicted_as_on_sparks_stores[complete-0]"
+    ),
     MERGED_BUG: f"{REPLICAS}::test_rule[{MERGED}]",
     ARRIVING_BUG: f"{REPLICAS}::test_rule[{ARRIVING}]",
     "takes_handles_of_a_task_that_has_ended": LATE,

@@ -12,16 +12,20 @@ from support.spark.inputs import FILES
 from support.spark.queries import QUERIES
 from support.spark.runs import (
     FEW_RECORDS,
+    HALF,
     METRICS,
+    REFERENCE,
     Job,
     Kept,
     References,
     Run,
     cec,
     differences,
+    run,
+    run_files,
     unproven,
 )
-from support.spark.session import CEC, put_back
+from support.spark.session import CEC, put_back, without_extension
 
 # Fewer in the quick tier: what the others show is shown by these as well.
 NAMES = [name for name in QUERIES if CRASH_FULL or not QUERIES[name].is_extra]
@@ -43,8 +47,18 @@ SETTINGS_LATER = {
         "no compression, small segments": cec(compressionLevel="0", segmentBytes="65536"),
         "no sync, no time for checks": cec(syncMode="none", checkTimeMs="0"),
         "recovery time": cec(recoveryTimeMs="100"),
+        # The format that a checkpoint began with counts, here and below.
+        "another state format": {"spark.sql.streaming.aggregation.stateFormatVersion": "1"},
     },
-    "join_full_outer": {"few records": FEW_RECORDS},
+    "join_full_outer": {
+        "few records": FEW_RECORDS,
+        "another state format": {"spark.sql.streaming.join.stateFormatVersion": "1"},
+    },
+    "flat_map_groups_event_time": {
+        "another state format": {
+            "spark.sql.streaming.flatMapGroupsWithState.stateFormatVersion": "1"
+        },
+    },
 }
 # Each scan of these reads only rows that may be due, as do the two of a join. What comes after a
 # join or stands before another operator is one of these as well.
@@ -131,8 +145,26 @@ def test_restart_with_other_settings_changes_no_batch(
     for job, ours in zip(jobs, runs, strict=True):
         assert differences(ours, reference) == [], job.folder.name
         assert unproven(ours, job.kept) == [], job.folder.name
+        require_narrowed_scans(name, ours)
         if job.kept.later == FEW_RECORDS:
             assert ours.sum_of("cecCheckRecordsWritten") > 0, "no footprint was ever renewed"
+
+
+@pytest.mark.parametrize("name", ["aggregate_windows_append", "join_left_outer"])
+def test_query_whose_extension_is_gone_after_a_restart_reads_all_rows(
+    spark: Any, name: str, tmp_path: Path
+) -> None:
+    job = Job(QUERIES[name], tmp_path / "ours", Kept())
+    ours = Run(job.folder / "checkpoint")
+    [reference] = run(spark, Job(QUERIES[name], tmp_path / "spark", REFERENCE))
+    with without_extension(spark) as other:
+        run_files(spark, job, 0, range(HALF), ours)
+        batches_before = list(ours.custom)
+        run_files(other, job, 1, range(HALF, FILES), ours)
+    assert differences(ours, reference) == []
+    narrowed = {batch: of[0]["cecNarrowedScans"] for batch, of in ours.custom.items()}
+    assert min(narrowed[batch] for batch in batches_before) > 0
+    assert {narrowed[batch] for batch in narrowed.keys() - set(batches_before)} == {0}
 
 
 @pytest.mark.parametrize("name", TWICE)

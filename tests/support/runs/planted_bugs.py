@@ -7,7 +7,7 @@ that the suites can fail: tests/faults/test_planted_bugs.py has each one caught.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from itertools import count
@@ -402,11 +402,26 @@ OF_DUE_ROWS = {
 """In scans that a hint narrows. One compilation serves them all."""
 
 
-def _of_due_rows(name: str) -> Callable[[], None]:
-    return lambda: provider.plant_one_of(OF_DUE_ROWS, name)
+_HINTS = "transforms/ScanHints.scala"
+OF_HINTS = {
+    "tells_of_rows_due_a_microsecond_too_early": (
+        _HINTS, "Some((column, None, us))", "Some((column, None, us - 1))"
+    ),
+    "tells_of_rows_due_a_microsecond_too_late": (
+        _HINTS, "Some((column, None, us))", "Some((column, None, us + 1))"
+    ),
+    "tells_of_due_rows_in_complete_mode": (
+        _HINTS, "!node.outputMode.contains(OutputMode.Complete())", "true"
+    ),
+}  # fmt: skip
+"""In the rule that writes these hints, in a Spark session. One compilation serves them as well."""
 
 
-BUGS |= {name: _of_due_rows(name) for name in OF_DUE_ROWS}
+def _one_of(bugs: Mapping[str, tuple[str, str, str]], name: str) -> Callable[[], None]:
+    return lambda: provider.plant_one_of(bugs, name)
+
+
+BUGS |= {name: _one_of(bugs, name) for bugs in (OF_DUE_ROWS, OF_HINTS) for name in bugs}
 
 
 @bug

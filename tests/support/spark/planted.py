@@ -1,7 +1,12 @@
-"""Bugs to be planted in the provider's sources before the programs of the tests are compiled."""
+"""Bugs to be planted in the provider's sources before these are compiled for a test."""
 
+import shutil
+import tempfile
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
+
+from cec_store.connectors.spark.setup import compiler
 
 SWITCH = "cec.planted"
 _CHOSEN: list[str] = []
@@ -34,6 +39,16 @@ def java_options() -> list[str]:
 
 def is_any() -> bool:
     return bool(_PLANTED)
+
+
+@cache
+def jar() -> Path:
+    """Return the provider's jar with the bugs, for a Spark session."""
+    with tempfile.TemporaryDirectory() as folder:
+        scala = Path(folder)
+        shutil.copytree(compiler.SOURCES, scala, dirs_exist_ok=True)
+        into(scala)
+        return compiler.jar(sources=scala, carried=scala / "never")
 
 
 def into(scala: Path) -> None:

@@ -3,7 +3,8 @@
 import os
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,10 @@ from typing import Any
 from cec_store.connectors import spark as cec_spark
 from cec_store.connectors.spark.setup import compiler
 from cec_store.connectors.spark.setup.environment import publish
+from cec_store.connectors.spark.setup.session import apply
+from cec_store.connectors.spark.setup.settings import EXTENSIONS
 from support.paths import SCALA
+from support.spark import planted
 
 HDFS = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -56,13 +60,34 @@ def start_session(master: str, **settings: str) -> Any:
         named = {**SETTINGS, "spark.jars": str(groups_jar()), **settings}
         for name, value in named.items():
             builder = builder.config(name, value)
-        session = cec_spark.configure(builder).getOrCreate()
+        conf = cec_spark.conf()
+        if planted.is_any():
+            conf["spark.jars"] = str(planted.jar())
+            options = [os.environ.get("SPARK_SUBMIT_OPTS", ""), *planted.java_options()]
+            os.environ["SPARK_SUBMIT_OPTS"] = " ".join(options)
+        session = apply(builder, conf).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     if master.startswith("local["):
         # An executor of its own would look for it before it has the jar.
         jvm = session.sparkContext._jvm
         jvm.cecstore.tests.LocalFiles.install(session.sparkContext._jsc.hadoopConfiguration())
     return session
+
+
+@contextmanager
+def without_extension(session: Any) -> Iterator[Any]:
+    """Give a session of the same context which has begun without extensions."""
+    from pyspark.sql import SparkSession
+
+    context = session.sparkContext
+    conf = context._jsc.sc().conf()
+    extensions = conf.get(EXTENSIONS)
+    conf.remove(EXTENSIONS)
+    try:
+        begin = getattr(session._jvm, session._jsparkSession.getClass().getName())
+        yield SparkSession(context, begin(context._jsc.sc(), session._jvm.java.util.HashMap()))
+    finally:
+        conf.set(EXTENSIONS, extensions)
 
 
 def put_back(session: Any, before: Mapping[str, str]) -> None:
