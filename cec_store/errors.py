@@ -191,7 +191,7 @@ class WrongDeclaration(CecError, ValueError):
 
 
 class StandbyRefused(CecError, ValueError):
-    """By this scheme this operator cannot be taken over. The primary was left alone."""
+    """This scheme cannot take this operator over. The primary was left alone."""
 
 
 class BadFleet(CecError, ValueError):

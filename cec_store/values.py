@@ -17,7 +17,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 class Address(NamedTuple):
-    """Where a frame stands: byte ``byte`` of segment ``segment_id``."""
+    """Position of a frame: byte ``byte`` of segment ``segment_id``."""
 
     segment_id: int
     byte: int

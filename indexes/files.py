@@ -40,7 +40,7 @@ _PROVEN_MAX = 4096
 
 
 def index_folder(folder: Folder, log_id: bytes) -> LocalFolder | None:
-    """Where a queue's index is kept; ``None`` where it can have none."""
+    """Return the folder of a queue's index; ``None`` where it can have none."""
     if isinstance(folder, StoreFolder):
         return index_cache(log_id)
     if not isinstance(folder, LocalFolder) or folder.is_remote():

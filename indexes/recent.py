@@ -30,7 +30,7 @@ class RecentFrames:
         """Empty; the first frame to add is at ``next_address``, by default the oldest there is."""
         self.next_seq = next_seq
         self.next_address = next_address
-        """Where to look for the next frame; ``None``: at the oldest segment."""
+        """Address at which to look for the next frame; ``None`` for the oldest segment."""
         self._reached_before_us = reached_us
         self._segments = array("Q")
         self._bytes = array("Q")
@@ -84,7 +84,7 @@ class RecentFrames:
         self._reached_us = array("q", accumulate(self._maxima_us, max))
 
     def frame_entry(self, seq: int) -> FrameEntry | None:
-        """Where frame ``seq`` stands; ``None`` if it is none of these."""
+        """Return the entry of frame ``seq``; ``None`` if it is none of these."""
         at = seq - self.first_seq
         return self._frame_entry(at) if 0 <= at < len(self) else None
 

@@ -88,7 +88,7 @@ class StoredIndex:
 
     @property
     def frames(self) -> int:
-        """How many frames are covered; 0 if the first row cannot tell."""
+        """Number of frames that are covered; 0 if the first row cannot tell."""
         try:
             first = self._first()
         except BadIndex:
@@ -110,7 +110,7 @@ class StoredIndex:
         return entry
 
     def frame_entry(self, seq: int) -> FrameEntry | None:
-        """Where frame ``seq`` stands; ``None`` if that is not covered."""
+        """Return the entry of frame ``seq``; ``None`` if that is not covered."""
         if self.coverage is None or not 0 <= seq <= self.coverage.last.seq:
             return None
         with self.file.frames() as get:

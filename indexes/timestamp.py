@@ -56,9 +56,10 @@ class TimestampIndex:
         self._recent = RecentFrames()
         self._published_seq = 0
         self.dropped = 0
-        """How many times what was stored failed a proof."""
+        """Number of times that stored rows failed a proof."""
         self.problem = ""
-        """Why it was dropped last, is behind, or cannot be written; empty if all is well."""
+        """Reason that it was dropped last, is behind, or cannot be written; empty if all is well.
+        """
         self._files: IndexFiles | None = None
         folder = index_folder(chain.folder, self._log_id)
         if folder is None:
@@ -82,7 +83,7 @@ class TimestampIndex:
 
     @property
     def stored_frames(self) -> int:
-        """How many frames the index on disk covers, as far as it is in use."""
+        """Number of frames that the index on disk covers, as far as it is in use."""
         with self._lock:
             return self._stored.frames if self._stored else 0
 

@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 
 class _CheckBudget:
-    """How many CHECKs the time budget still has room for (CI of every CP)."""
+    """CHECKs for which the time budget still has room (CI of every CP)."""
 
     def __init__(self, policy: Policy, rates: Rates, clock_s: Callable[[], float]) -> None:
         self._budget = policy.budget

@@ -31,7 +31,7 @@ class Determinants:
     """Determinants of consecutive steps, in the order of the log."""
 
     begin: Ints
-    """Where the first of the steps begins, shape (inputs,)."""
+    """Input position at which the first of the steps begins, shape (inputs,)."""
     positions: Ints
     """The next unread offsets at each step's end, shape (steps, inputs)."""
     choices: pa.StructArray
@@ -39,7 +39,7 @@ class Determinants:
 
     @property
     def end(self) -> Ints:
-        """Where the last of the steps ends, shape (inputs,)."""
+        """Input position at which the last of the steps ends, shape (inputs,)."""
         last: Ints = self.positions[-1] if len(self) else self.begin
         return last
 
@@ -48,7 +48,7 @@ class Determinants:
 
 
 def determinants_behind(chain: LogReader, offset: int, begin: Ints) -> Determinants:
-    """Those of the steps behind the footprints at ``offset``, which are as of ``begin``."""
+    """Return those of the steps behind the footprints at ``offset``, which are as of ``begin``."""
     frames: list[tuple[Ints, pa.Array]] = []
     for first_offset, rows, positions, choices in _newest_first(chain):
         behind = first_offset + rows >= offset

@@ -1,4 +1,4 @@
-"""Which record of each key is the last: of millions at once, and of keys of any kind."""
+"""Find the last record of each key: of millions at once, and of keys of any kind."""
 
 from __future__ import annotations
 

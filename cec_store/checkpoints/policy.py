@@ -1,4 +1,4 @@
-"""When a CHECK is worth writing: targets, cost and benefit, or a recovery time.
+"""Policies that decide when a CHECK is worth writing: targets, cost and benefit, a recovery time.
 
 CEC paper, III.A. A policy judges what recovery would have to do, q records to load and u input rows
 to replay; :mod:`cec_store.checkpoints.checkpointer` then checks as few of the oldest windows as
@@ -20,7 +20,7 @@ from cec_store.format.columns import Bools, Ints
 
 @dataclass(frozen=True)
 class Budget:
-    """At most ``interval_ms`` of every ``period_ms`` for CHECKs (the paper's CI and CP).
+    """Budget of at most ``interval_ms`` of every ``period_ms`` for CHECKs (the paper's CI and CP).
 
     Examples:
         >>> Targets(budget=Budget(interval_ms=5, period_ms=100)).budget.interval_ms
@@ -43,7 +43,7 @@ class Policy(Protocol):
 
     @property
     def budget(self) -> Budget | None:
-        """How much time CHECKs may take; ``None`` for as much as they need."""
+        """Time that CHECKs may take; ``None`` for as much as they need."""
 
     def acceptable(self, q: Ints, u: Ints, open_windows: int, rates: Rates) -> Bools:
         """Return, for each pair of extent (records) and replay length (rows), if it is good enough.
@@ -168,7 +168,7 @@ class RecoveryTime(Policy):
             raise ValueError(f"seconds={self.seconds}: must be above 0")
 
     def estimate_s(self, q: Ints, u: Ints, rates: Rates) -> NDArray[np.float64]:
-        """How long a recovery would take."""
+        """Return the estimated seconds of a recovery for each pair of q and u."""
         estimate: NDArray[np.float64] = (
             rates.fixed_s + q * rates.load_s_per_record + u * rates.replay_s_per_row
         )

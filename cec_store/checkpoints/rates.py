@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 _MEMORY = 0.8
-"""How much of an average an observation leaves standing."""
+"""Share of an average that a new observation leaves."""
 
 
 @dataclass
@@ -25,7 +25,7 @@ class Rates:
     """Records other than CHECK that the operator appends."""
     input_rows_per_output: float = 1.0
     checks_seen: float = 1000.0
-    """How many CHECKs the average of their costs stands for."""
+    """Number of CHECKs that the average of their costs stands for."""
 
     def observe_load(self, records: int, seconds: float) -> None:
         """A rebuild took this long. The first load measured replaces the guess."""

@@ -47,7 +47,7 @@ class EventualCheckpoint:
     states: pa.StructArray
     positions: Ints
     offsets: Ints
-    """Where in the log each footprint stands."""
+    """Offset of each footprint."""
     replay_from: Ints
     """T: the oldest footprint's position, shape (inputs,). Input from it on is needed again."""
     replay_upto: Ints

@@ -1,4 +1,4 @@
-"""Which demo `cec-store demo` runs, how it shows what the demo found, and the report on it."""
+"""Choose the demo that `cec-store demo` runs, show its progress, and report its results."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ RUNS = {"reference": "never killed", "killed": "killed twice"}
 
 @dataclass(frozen=True)
 class Recovered:
-    """How one operator came back after a kill."""
+    """Recovery of one operator after a kill."""
 
     operator: str
     kill: int

@@ -57,7 +57,7 @@ _LOG_LINES = 20
 
 @dataclass(frozen=True)
 class Resumed:
-    """How a query came back."""
+    """Recovery of one query."""
 
     query: str
     batch: int

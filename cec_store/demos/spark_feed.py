@@ -80,7 +80,7 @@ def recompute_fleets(pieces: Sequence[pa.Table]) -> pa.Table:
 def recompute_keys(
     inputs: Mapping[str, Sequence[pa.Table]], version: int
 ) -> dict[tuple[str, str], int]:
-    """How many keys each stateful operator of each query holds after so many of its batches."""
+    """Return the keys of each stateful operator of each query after so many of its batches."""
     aircraft = pa.concat_tables(inputs[AIRCRAFT][:version])
     flights = pa.concat_tables(inputs[FLEETS][:version])
     days = _days(flights)

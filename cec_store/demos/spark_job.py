@@ -44,7 +44,7 @@ def aircraft(flights: Any) -> Any:
 
 
 def fleets(flights: Any) -> Any:
-    """How many different aircraft each carrier flew on a day, when the day is over."""
+    """Count the different aircraft that each carrier flew on a day, when the day is over."""
     from pyspark.sql import functions as f
 
     day = f.date_trunc("day", DEPARTURE)

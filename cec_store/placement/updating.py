@@ -20,7 +20,7 @@ class CopyMove:
     """NOWHERE: there was none."""
     target: int
     gain: float
-    """By how much the score falls."""
+    """Amount by which the score falls."""
 
 
 @dataclass(frozen=True, eq=False)

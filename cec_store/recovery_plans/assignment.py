@@ -1,4 +1,4 @@
-"""Which node each partition is recovered on: always the one with the most room."""
+"""Assign partitions to the nodes that recover them: always to the one with the most room."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Nodes:
 
     names: tuple[Hashable, ...]
     capacity: Floats
-    """In the unit of the partitions' costs."""
+    """Load that each node can take, in the unit of the partitions' costs."""
     used: Floats
     cap: float = CAP
 
@@ -51,7 +51,7 @@ class Nodes:
         used: Mapping[Hashable, float] | None = None,
         cap: float = CAP,
     ) -> Nodes:
-        """By name; nothing is used unless given."""
+        """Build nodes from names and capacities; nothing is used unless given."""
         busy = used or {}
         return cls(
             tuple(capacity),
@@ -67,7 +67,7 @@ class Nodes:
         return room
 
     def joined(self, capacity: Mapping[Hashable, float]) -> Nodes:
-        """With nodes that have arrived, and do nothing yet."""
+        """Return these nodes with those that have arrived, which do nothing yet."""
         return replace(
             self,
             names=(*self.names, *capacity),
@@ -76,7 +76,7 @@ class Nodes:
         )
 
     def lost(self, names: Collection[Hashable]) -> Nodes:
-        """Without those that have failed."""
+        """Return the nodes without those that have failed."""
         kept = [place for place, name in enumerate(self.names) if name not in names]
         return replace(
             self,
@@ -88,12 +88,12 @@ class Nodes:
 
 @dataclass(frozen=True, eq=False)
 class Assignment:
-    """Where partitions of a plan go."""
+    """Nodes for the partitions of a plan."""
 
     places: dict[Partition, Hashable]
     """The node of each, in the order in which to start them."""
     nodes: Nodes
-    """With what they have to do then."""
+    """Nodes with the work that the plan gives them."""
     refused: tuple[Partition, ...]
     """Queries of the plan for which there is room in all, but not for each partition at a node."""
 

@@ -65,7 +65,7 @@ def _beginnings(queries: Ints) -> Ints:
 
 
 def _best(outage: Outage, room: float, beginnings: Ints) -> Bools:
-    """Which queries the best of these plans has; of equally good ones the cheapest."""
+    """Return the queries of the best of these plans, shape (queries,); the cheapest of equals."""
     best, chosen = (-1.0, 0.0), np.zeros(len(outage.queries), np.bool_)
     at_once = max(1, CELLS_MAX // max(1, len(outage.cost), len(outage.queries)))
     for first in range(0, len(beginnings), at_once):

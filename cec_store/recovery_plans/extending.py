@@ -15,7 +15,7 @@ from cec_store.recovery_plans.membership import Bools, Floats, Ints
 from cec_store.recovery_plans.outage import EQUAL, NONE, Outage
 
 OPEN = -1
-"""In place of a step: the plan does not have the query."""
+"""Mark in place of a step: the plan does not have the query."""
 
 
 class GrowingPlans:
@@ -38,7 +38,7 @@ class GrowingPlans:
         self._lacks = np.tile(outage.needs.sizes, (count, 1))
         self._steps = 0
         self.step = np.full(shape, OPEN, np.int64)
-        """When each plan took each query; shape (plans, queries)."""
+        """Step at which each plan took each query; shape (plans, queries)."""
 
     @property
     def chosen(self) -> Bools:
@@ -67,7 +67,7 @@ class GrowingPlans:
         self._take(rows[new], queries[rows[new]])
 
     def extend(self) -> None:
-        """Until nothing more fits into any plan."""
+        """Take queries until nothing more fits into any plan."""
         while True:
             best = self._densest()
             rows = np.flatnonzero(best != NONE)
@@ -113,7 +113,7 @@ class GrowingPlans:
 
 
 def density_order(outage: Outage, chosen: Bools) -> Ints:
-    """These queries, the densest first: each as if those before it were back."""
+    """Return these queries, the densest first: each as if those before it were back."""
     plans = GrowingPlans(outage, np.inf, allowed=chosen)
     plans.extend()
     queries = np.flatnonzero(chosen)

@@ -30,7 +30,7 @@ class Drawn:
     size: int = 10
     """Partitions of each query, its output among them; they may be shared."""
     sharing_max: int = 3
-    """How many queries share a partition at most."""
+    """Largest number of queries that share a partition."""
     skew: float | None = None
     """The parameter of a Zipf distribution of sharing; without one every number is as likely."""
     by_workload: bool = False

@@ -1,4 +1,4 @@
-"""Which members each row has, as two flat arrays: queries and what they need, and the other way."""
+"""Members of rows as two flat arrays: queries and their needs, and the other way."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class Membership:
     """Rows of different lengths, one after the other."""
 
     starts: Ints
-    """Where each row begins, and at last where the last one ends; shape (rows + 1,)."""
+    """Beginning of each row, and the end of the last one; shape (rows + 1,)."""
     members: Ints
 
     @classmethod
     def of_pairs(cls, rows: Ints, members: Ints, count: int) -> Membership:
-        """From pairs in any order, for so many rows; members of a row become ascending."""
+        """Build ``count`` rows from pairs in any order; members of a row become ascending."""
         starts = np.zeros(count + 1, np.int64)
         np.cumsum(np.bincount(rows, minlength=count), out=starts[1:])
         return cls(starts, members[np.lexsort((members, rows))])

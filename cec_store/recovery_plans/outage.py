@@ -16,7 +16,7 @@ from cec_store.recovery_plans.membership import Bools, Floats, Ints, Membership
 from cec_store.recovery_plans.topology import Partition, Topology
 
 NONE = -1
-"""In place of an index: no block, since no query needs the partition; or no query."""
+"""Mark in place of an index: no block, since no query needs the partition; or no query."""
 EQUAL = 1e-9
 """Sums of costs that mean the same may differ in the last digits: this share of the room."""
 
@@ -90,8 +90,8 @@ class Outage:
 
     @cached_property
     def weight(self) -> Floats:
-        """Sum of c / f for each query: the cost of each of its blocks, divided by the queries that
-        share it.
+        """Sum of c / f for each query: the cost of each block, divided by the queries that share
+        it.
         """
         return self.needs.summed(self.cost / self.sharers.sizes)
 
@@ -101,13 +101,13 @@ class Outage:
         return int(self.sharers.sizes.max(initial=0))
 
     def covered(self, chosen: Bools) -> Bools:
-        """Which blocks these queries need."""
+        """Return one flag for each block: True if these queries need it."""
         covered = np.zeros(len(self.cost), np.bool_)
         covered[self.needs.members[chosen[self.needs.rows]]] = True
         return covered
 
     def taken(self, chosen: Bools) -> Bools:
-        """Which of the failed partitions these queries need."""
+        """Return one flag for each failed partition: True if these queries need it."""
         return np.append(self.covered(chosen), False)[self.block_of]
 
     @cached_property

@@ -18,7 +18,7 @@ class Plan:
     """Partitions and queries to recover now; queries are named by their output partitions."""
 
     queries: tuple[Partition, ...]
-    """That are back once all of it is done, in the order in which to start them: densest first."""
+    """Queries that are back once all of it is done, in the order to start them: densest first."""
     partitions: tuple[Partition, ...]
     """To be recovered, in the order in which to start them: all that the densest query needs, each
     after those that it reads, then what the next one still lacks."""

@@ -27,7 +27,7 @@ class Step:
     places: dict[Partition, Hashable]
     """The node of each partition that it recovers, in the order in which to start them."""
     nodes: Nodes
-    """With what they have to do after it."""
+    """Nodes with the work that they have after it."""
     failed: tuple[Partition, ...]
     """Partitions that are still down after it."""
     refused: tuple[Partition, ...]

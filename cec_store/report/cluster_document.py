@@ -111,7 +111,7 @@ def _move(move: Move, saved: SavedCluster) -> Document:
 
 
 def _costs(moves: Sequence[Move]) -> list[Document]:
-    """By protocol and by where the state came from: how many moves, and what they cost."""
+    """Return the number and cost of moves, by protocol and by where the state came from."""
     costs = []
     done = [move for move in moves if move.state == "done" and move.done_ms is not None]
     for kind in sorted({(move.protocol, move.is_from_replica) for move in done}):

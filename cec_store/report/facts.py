@@ -28,7 +28,7 @@ _LOOKS = 4
 
 @dataclass(frozen=True)
 class Damage:
-    """Why something could not be read."""
+    """Damage that keeps something from being read."""
 
     log: str
     """Name of the log; empty for what belongs to none."""
@@ -76,7 +76,7 @@ class LogFacts:
     store: StoreFigures | None = None
     """Figures of the store, where one of Spark's own providers keeps it."""
     notes: list[str] = field(default_factory=list)
-    """Why keys are shown as they are stored though nothing is damaged."""
+    """Reasons that keys are shown as they are stored though nothing is damaged."""
 
     @property
     def open_windows(self) -> int:
@@ -198,7 +198,7 @@ def _read(facts: LogFacts, place: Place, at: At) -> None:
 
 
 def _named(facts: LogFacts, place: Place, at: At) -> At:
-    """How the log calls a version of the place."""
+    """Return the log's name of a version of the place."""
     try:
         return place.at(facts.log, at)
     except CorruptLog as error:  # what Spark noted is damaged, but the log need not be
@@ -207,7 +207,7 @@ def _named(facts: LogFacts, place: Place, at: At) -> At:
 
 
 def without_repeats(damage: list[Damage]) -> list[Damage]:
-    """Without what is known of the same position already."""
+    """Return the damage with only the first entry for each position."""
     by_position: dict[tuple[str, int, str], Damage] = {}
     for item in damage:
         position = (item.path, item.byte, "" if item.path.endswith(".seg") else item.what)

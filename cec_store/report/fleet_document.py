@@ -80,7 +80,7 @@ def _opened(folder: FleetFolder, path: str) -> QueueState | str:
 
 
 def _levels(graph: Graph) -> dict[str, int]:
-    """How far each query and each queue is from the inputs, along the longest way."""
+    """Return the distance of each query and each queue from the inputs, along the longest way."""
     levels = dict.fromkeys(graph.inputs, 0)
     for name, query in graph.queries.items():  # each after those that it reads
         levels[name] = 1 + max(levels[path] for path in graph.reads(name))

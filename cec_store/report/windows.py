@@ -1,4 +1,4 @@
-"""How the open windows of some logs differ: by age, by footprints, by what they hold.
+"""Histograms of the open windows of some logs: by age, by footprints, by what they hold.
 
 Everything here is of bounded size, however many windows there are.
 """
@@ -104,7 +104,7 @@ def renewing(logs: Sequence[FootprintStatistics]) -> Document | None:
 
 
 def footprint_counts(logs: Sequence[FootprintStatistics]) -> Document | None:
-    """How many windows have left 1, 2, 3–4, … footprints in the extent, and whose they are."""
+    """Return how many windows have left 1, 2, 3–4, … footprints in the extent, and of what kind."""
     if not logs:
         return None
     edges = np.array([*_FOOTPRINT_BINS, 2**62])

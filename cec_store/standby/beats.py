@@ -1,4 +1,4 @@
-"""Where the holder of a lease gives its signs of life, and watchers look for them.
+"""Signs of life that the holder of a lease gives, and that watchers look for.
 
 On this machine's disks a beat is a row in LMDB, in a file that only this holder writes: a holder
 that is stopped in the middle of a write blocks no other process. On file systems of a network,
@@ -44,7 +44,7 @@ class Beats(Protocol):
     """Beats of one tenure. One thread at a time."""
 
     def beat(self, beat: Beat) -> None:
-        """By the holder alone. Raises :class:`StorageError` where it does not get there."""
+        """Give a sign of life; only the holder may. Raises :class:`StorageError` where it fails."""
 
     def newest(self, thoroughly: bool = False) -> Beat | None:
         """Return the last beat that a watcher can see; ``None`` before the first.

@@ -42,7 +42,7 @@ class Query:
 
     @property
     def window_s(self) -> float:
-        """How long a window is open, by Little's law."""
+        """Seconds that a window is open, by Little's law."""
         return self.open_windows / self.results_per_s
 
 
@@ -71,22 +71,22 @@ class Cost:
 
     scheme: Scheme
     recovery_s: float
-    """From detection until the state is what it was."""
+    """Seconds from detection until the state is what it was."""
     bandwidth_bytes_per_s: float
     bandwidth_share: float
     """Share of the input's bandwidth."""
     processor_share: float
     """Share of one processor."""
     memory_bytes: float
-    """At other nodes."""
+    """Bytes of memory at other nodes."""
     disk_bytes: float
     lost_tuples: float
     repeated_tuples: float
     held_s: float
-    """How long an output waits with no failure."""
+    """Seconds that an output waits with no failure."""
 
     def outage_s(self, system: System) -> float:
-        """From the failure until the state is what it was, or what is lost has gone by."""
+        """Return the seconds from the failure until the state is back, or lost input has passed."""
         redirect_s = system.redirect_s if self.scheme is Scheme.AMNESIA else 0.0
         return system.detection_s + redirect_s + self.recovery_s
 
@@ -158,7 +158,7 @@ def advance_of(query: Query) -> float:
 
 
 def state_tuples(system: System, query: Query) -> float:
-    """In windows that are open: the oldest of them is between W and one advance less old."""
+    """Return the tuples in open windows: the oldest is between W and one advance less old."""
     return system.tuples_per_s * (query.window_s - advance_of(query) / 2)
 
 
@@ -229,7 +229,7 @@ def _active(system: System, query: Query, is_precise: bool) -> Cost:
 
 
 def _footprint_ages(span_s: float, interval_s: float) -> tuple[float, float]:
-    """At a frame: of the oldest footprint, and on average.
+    """Return the ages in seconds, at a frame, of the oldest footprint and of the average one.
 
     Each is of the frame after a moment, and the moments are spread evenly over the span before it.
     """

@@ -23,9 +23,7 @@ from cec_store.standby.costs import (
 from cec_store.standby.schemes import Scheme, System
 
 FENCE_S = 0.04
-"""Seconds that fencing takes in a takeover on a local disk, measured by bench/standby.py: its
-syncs.
-"""
+"""Seconds of fencing in a takeover on a local disk, measured by bench/standby.py: its syncs."""
 CATCH_UP_SHARE = 0.1
 """A passive standby takes the input along at this share of what the primary does for it."""
 
@@ -36,7 +34,7 @@ class CostHere:
 
     scheme: Scheme
     outage_s: float
-    """From the failure until the state is what it was, or what is lost has gone by."""
+    """Seconds from the failure until the state is what it was, or lost input has passed."""
     log_bytes_per_s: float
     """The primary's log, output included."""
     read_bytes_per_s: float
@@ -44,12 +42,12 @@ class CostHere:
     processor_share: float
     """Share of one processor, summed over both nodes."""
     memory_bytes: float
-    """At the standby."""
+    """Bytes of memory at the standby."""
     disk_bytes: float
     """Bytes of the log and the inputs that are kept for a takeover."""
     lost_rows: float
     held_s: float
-    """How long an output waits until it is durable, with no failure."""
+    """Seconds that an output waits until it is durable, with no failure."""
 
     def bandwidth_share(self, system: System) -> float:
         """Bytes written and read, over those of the input."""
@@ -77,9 +75,7 @@ def costs_here(
 def cheapest(
     offers: Iterable[CostHere], system: System, recovery_time_s: float, *, may_lose: bool = False
 ) -> CostHere | None:
-    """Return the fitting scheme with the least sum of shares of bandwidth and processor, or
-    ``None``.
-    """
+    """Return the fitting scheme of least bandwidth plus processor, as shares, or ``None``."""
     fit = [cost for cost in offers if cost.fits(recovery_time_s, may_lose=may_lose)]
     return min(
         fit,

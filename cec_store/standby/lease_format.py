@@ -21,7 +21,7 @@ _BYTES = struct.Struct("<16sQB3x4x")
 
 
 class KeptIn(str, Enum):
-    """Where the beats of a tenure are."""
+    """Storage of a tenure's beats."""
 
     LMDB = "lmdb"
     OBJECTS = "objects"

@@ -49,7 +49,7 @@ class LeaseObjects:
 
     @property
     def kept_in(self) -> KeptIn:
-        """Where beats can be kept here."""
+        """Storage that beats can have here."""
         is_local = isinstance(self._folder, LocalFolder) and not self._folder.is_remote()
         return KeptIn.LMDB if is_local else KeptIn.OBJECTS
 

@@ -34,7 +34,7 @@ from cec_store.storage.stores.folders import StorageOptions, folder_at
 __all__ = ["KeepAlive", "Lease", "Leases", "Sighting", "Sign", "Watch", "leases_of"]
 
 _FREE_PERIODS = 3
-"""Without a sign of life a lease looks free."""
+"""Periods without a sign of life after which a lease looks free."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class KeepAlive:
 
     @property
     def timeout_s(self) -> float:
-        """How long a holder may be silent."""
+        """Seconds that a holder may be silent."""
         return self.period_s * self.misses
 
 
@@ -68,7 +68,7 @@ class Sign(Enum):
     NEVER = "never seen"
     """Nobody has held the lease."""
     ALIVE = "alive"
-    """Or not silent for long enough."""
+    """The holder gives signs of life, or has not been silent for long enough."""
     SILENT = "silent"
     RELEASED = "released"
     """The holder has let go of it, as it does when it ends as planned."""

@@ -28,9 +28,9 @@ class TakeoverReport:
     check_s: float
     """Looking whether it can be done, before anything was touched."""
     fence_s: float
-    """Until the primary could acknowledge nothing more."""
+    """Seconds until the primary could acknowledge nothing more."""
     complete_s: float
-    """From then on until the operator stood where the log ends."""
+    """Seconds from then on until the operator stood where the log ends."""
     frames_read: int
     """Frames of the log that were read at the takeover."""
     replayed_rows: int
@@ -40,7 +40,7 @@ class TakeoverReport:
     appended_rows: int
     """Output that was held back, and that the log lacked."""
     skipped: tuple[SkippedInput, ...] = ()
-    """By amnesia alone."""
+    """Input that amnesia skipped; empty in other schemes."""
 
     @property
     def takeover_s(self) -> float:

@@ -52,7 +52,7 @@ def is_state_log(folder: Folder) -> bool:
 
 
 def unique_id(frame: Frame) -> str:
-    """How checkpoint format V2 of Spark calls the version that this frame ends."""
+    """Return the unique id of Spark's checkpoint format V2 for the version that this frame ends."""
     header = frame.header
     return f"{frame.address.segment_id:016x}-{header.salt:016x}-{header.seq:x}"
 

@@ -58,20 +58,20 @@ class StateSize:
     """Sizes of all stores together, unless a field says otherwise; ``_most`` is a bound."""
 
     heap_bytes: int
-    """With the rows of live keys alone in memory."""
+    """Bytes of heap with the rows of live keys alone in memory."""
     heap_bytes_most: int
     disk_bytes_most: int
     unrolled_bytes_most: int
     """Bytes among these of segments that are not full yet: one for each store."""
     extent_records_most: int
     extent_raw_bytes_most: int
-    """Before compression: what a restart decodes."""
+    """Bytes before compression, which a restart decodes."""
     extent_bytes_most: int
     batch_records_most: int
     """Changes, and footprints that are written again with them to bound the extent."""
     batch_bytes_most: int
     puts_per_batch: float
-    """Where a commit is an object: one for each store, and merged ones."""
+    """Puts where a commit is an object: one for each store, and merged ones."""
     gets_per_batch: float
     """Gets of objects that are merged."""
 

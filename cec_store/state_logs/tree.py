@@ -78,7 +78,7 @@ class StateTree:
         return self._readers.switch_to(segment_id)
 
     def segment(self, segment_id: int) -> StateSegment:
-        """How far a segment is sound; raises :class:`CorruptLog` where it is missing."""
+        """Return a segment, up to where it is sound; raise CorruptLog where it is missing."""
         if segment_id not in self._segments:
             vouched = self.vouched(segment_id)
             if segment_id in self._unread:
@@ -93,7 +93,7 @@ class StateTree:
         return self._segments[segment_id]
 
     def vouched(self, segment_id: int) -> int:
-        """How many bytes of a segment others build on."""
+        """Return the bytes of a segment that others build on."""
         return self._vouched.get(segment_id, 0)
 
     def remember(self, segment: StateSegment) -> None:

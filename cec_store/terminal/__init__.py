@@ -1,1 +1,1 @@
-"""How answers leave the command line: screens, rows in all formats, documents, exit status."""
+"""Output of the command line: screens, rows in all formats, documents, exit status."""

@@ -1,4 +1,4 @@
-"""How stores of Spark's own providers are shown, and two checkpoints beside each other."""
+"""Screens for stores of Spark's own providers, and for two checkpoints beside each other."""
 
 from __future__ import annotations
 

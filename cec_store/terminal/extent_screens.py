@@ -1,4 +1,4 @@
-"""How `cec-store extent` shows what it found: one log in full, many as a table with a line each."""
+"""Screens of `cec-store extent`: one log in full, many as a table with a line each."""
 
 from __future__ import annotations
 

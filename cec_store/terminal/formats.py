@@ -20,7 +20,7 @@ _WIDTH_MAX = 40
 
 
 class Format(str, Enum):
-    """How rows are written."""
+    """Formats in which rows are written."""
 
     TABLE = "table"
     JSONL = "jsonl"

@@ -1,4 +1,4 @@
-"""How the command line shows things: tables on a terminal, plain lines in a pipe."""
+"""Tables of the command line on a terminal, and plain lines in a pipe."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def positions(values: tuple[int, ...]) -> str:
 
 
 def by_kind(kinds: Mapping[str, int]) -> str:
-    """How many records of each kind there are, of those that there are."""
+    """Return the number of records of each kind that occurs, as "3 RESULT, 1 OPEN"."""
     return ", ".join(f"{count:,} {kind}" for kind, count in kinds.items() if count)
 
 

@@ -51,7 +51,7 @@ def _time(text: str) -> int:
 
 
 def wanted_at(place: Place, at: PointInTime | None, version: int | None) -> At:
-    """Where a place is to be looked at; ``None``: as it is now.
+    """Return the point at which a place is to be looked at; ``None`` for its end.
 
     Raises:
         OutOfRange: it is not there, or nothing is kept of that moment.

@@ -142,7 +142,7 @@ class StoreCheck:
 
 
 def spark_mismatch(folder: Folder, name: str) -> tuple[int, str] | None:
-    """Why a file does not fit the checksum that Spark keeps beside it; ``None``: it does.
+    """Return why a file does not fit the checksum that Spark keeps beside it; ``None`` if it does.
 
     Raises:
         CorruptLog: the checksum is none of Spark's.

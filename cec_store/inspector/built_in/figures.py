@@ -13,7 +13,7 @@ class StoreFigures:
     """Files and bytes of a store, and those that a restart would read."""
 
     files: int
-    """With those that several versions share, without checksums."""
+    """Files of the store without checksums, shared ones included."""
     bytes: int
     snapshots: int
     change_files: int

@@ -18,12 +18,12 @@ class Load:
     snapshot_version: int | None
     """``None``: it begins with nothing, at version 0."""
     snapshot_files: int
-    """With those that a zip names."""
+    """Files of the snapshot, those that a zip names included."""
     snapshot_bytes: int
     change_files: int
     change_bytes: int
     keys: int | None
-    """In the snapshot; ``None`` where it does not say."""
+    """Keys in the snapshot; ``None`` where it does not say."""
 
     @property
     def files(self) -> int:

@@ -62,7 +62,7 @@ class StoreFiles:
         return self._found.get((version, unique_id, False))
 
     def size(self, name: str) -> int:
-        """In bytes; ``FileNotFoundError`` where Spark has deleted it meanwhile."""
+        """Return the bytes of a file; FileNotFoundError where Spark has deleted it meanwhile."""
         if name not in self._sizes:
             self._sizes[name] = self.folder.size(name)
         return self._sizes[name]

@@ -137,7 +137,7 @@ class Fault:
     """The first record that can be read again; ``None``: none, up to the end."""
     effect: str = ""
     log: str = ""
-    """Among the logs of a place; empty where there is one, or for what belongs to all."""
+    """Name among the logs of a place; empty where there is one, or for what belongs to all."""
     first_version: int | None = None
     """The oldest version of a state store that cannot be read; ``None`` where each can."""
     last_version: int | None = None

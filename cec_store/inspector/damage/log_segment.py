@@ -16,7 +16,7 @@ class LogSegment:
 
     scan: SegmentScan
     stop: int
-    """Where its successor says that it ends; its length where none says."""
+    """End of the segment as its successor says; its length where none says."""
     acknowledged: int
     """Bytes below this are vouched for."""
     is_sealed: bool

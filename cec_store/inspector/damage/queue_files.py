@@ -1,4 +1,4 @@
-"""Which files a queue has, which it should have, and how much of each belongs to the log."""
+"""Files that a queue has, those that it should have, and how much of each belongs to the log."""
 
 from __future__ import annotations
 
@@ -185,8 +185,7 @@ class QueueFiles:
 
     @staticmethod
     def _claims(scan: SegmentScan) -> tuple[int, int]:
-        """Return two byte positions: how far headers say that the segment is durable, and its
-        footer's end.
+        """Return how far headers say that the segment is durable, and its footer's end, in bytes.
 
         The footer's end is 0 without a footer; the durable end is never below it.
         """

@@ -70,12 +70,12 @@ class ReferencedFrame(NamedTuple):
     """A frame of a segment whose header is sound."""
 
     byte: int
-    """In the object."""
+    """Position in the object."""
     header: FrameHeader
     """Its offsets are those in the partition."""
     body: pa.Buffer
     problem: str
-    """Why the body cannot be believed; empty where it can."""
+    """Reason that the body cannot be believed; empty where it can."""
 
 
 class BadPlace(NamedTuple):

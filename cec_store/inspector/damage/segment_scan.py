@@ -82,7 +82,7 @@ class SegmentScan:
         self.bytes = folder.size(self.name)
         self.header: SegmentHeader | None = None
         self.problem: BadHeader | None = None
-        """Why there is no header."""
+        """Reason that there is no header."""
         self._folder = folder
         self._start, self._data = 0, b""
         self._schemas: dict[int, RecordSchema] = {}
@@ -150,7 +150,7 @@ class SegmentScan:
         return body
 
     def body_problem(self, frame: ScannedFrame) -> str:
-        """Why a body is not sound; empty if it is."""
+        """Return why a body is not sound; empty if it is."""
         try:
             self.body(frame)
         except BadHeader as error:

@@ -1,4 +1,4 @@
-"""Which segments a state log has, and how much of each is sound. docs/format.md §9."""
+"""Segments of a state log, and how much of each is sound. docs/format.md §9."""
 
 from __future__ import annotations
 

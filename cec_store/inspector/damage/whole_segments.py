@@ -201,9 +201,9 @@ def read_whole(
 
 
 def _sound_in(data: bytes) -> tuple[list[int] | None, int, int]:
-    """Where frames begin in ``data``, where the last of them ends, and the size of the next one.
+    """Return where frames begin in ``data``, where the last one ends, and the size of the next one.
 
-    ``None`` where one is not what its checksums say.
+    The first is ``None`` where a frame is not what its checksums say.
     """
     buffer, at, size = pa.py_buffer(data), 0, len(data)
     starts: list[int] = []

@@ -62,7 +62,7 @@ class KeyTest:
         return sorted({*(self._values or {})} - {field.name for field in kind})
 
     def rows(self, keys: pa.StructArray) -> Flags:
-        """Which of the keys are wanted."""
+        """Return one flag for each key: True if the test is met."""
         if self._values is not None:
             return flags_of(_equals(keys, self._values))
         none = pa.array(np.zeros(len(keys), np.bool_))

@@ -66,10 +66,10 @@ class RecordDecoder:
     def __init__(self, decoder: StateDecoder | None) -> None:
         self._decoder = decoder
         self.problem = ""
-        """Why rows were left in hex, once there have been such."""
+        """Reason that rows were left in hex, once there have been such."""
 
     def matching(self, records: pa.RecordBatch, test: KeyTest) -> NDArray[np.bool_]:
-        """Which records have such a key."""
+        """Return one flag for each record: True if its key meets the test."""
         matches = np.zeros(records.num_rows, np.bool_)
         for group in self._groups(records):
             keys = group.keys

@@ -1,4 +1,4 @@
-"""How far a consumer is over all partitions of a queue."""
+"""Lags of consumers over all partitions of a queue."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ class ConsumerLag:
 
     name: str
     partitions: int
-    """In how many it is registered."""
+    """Partitions in which it is registered."""
     lag_records: int
     """Records of every kind that it has not received, of all of them."""
     lag_us: int
     """Microseconds of event time from the next of these to the newest, where they are most."""
     acknowledged_us: int
-    """When it last acknowledged more than before."""
+    """Time at which it last acknowledged more than before, in microseconds."""
     waiting_since_us: int | None
-    """Since when, by the clock, the oldest of these has been there; ``None``: there is none."""
+    """Clock time since which the oldest of these has been there; ``None`` where there is none."""
 
 
 def consumer_lags(states: Sequence[ConsumerState]) -> list[ConsumerLag]:

@@ -31,7 +31,7 @@ _ROUNDS = 5
 
 @dataclass(frozen=True)
 class LoadRates:
-    """How fast a machine works. The default rates are those of a laptop that is not the newest."""
+    """Speed of a machine. The default rates are those of a laptop that is not the newest."""
 
     read_bytes_per_s: float = 500e6
     """Stored bytes, read and their checksums proven."""
@@ -58,7 +58,7 @@ class LoadRates:
         return DEFAULT in (self.source, self.fixed_source)
 
     def load_s(self, stored_bytes: float, raw_bytes: float, records: float) -> float:
-        """How long reading back so much takes."""
+        """Return the seconds that reading back so much takes."""
         reading = stored_bytes / self.read_bytes_per_s + raw_bytes / self.decode_bytes_per_s
         return self.fixed_s + reading + records / self.decide_records_per_s
 

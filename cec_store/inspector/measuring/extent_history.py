@@ -1,4 +1,4 @@
-"""How an extent goes from commit to commit: with the CHECKs recorded, or with those of a target."""
+"""History of an extent from commit to commit: with the CHECKs recorded, or those of a target."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def parse_what_if(text: str) -> WhatIf:
 
 @dataclass(frozen=True)
 class ExtentHistory:
-    """How an extent went, commit by commit (a queue's are its frames)."""
+    """Figures of an extent, commit by commit (a queue's are its frames)."""
 
     extent_records: Ints
     """q at the end of each."""
@@ -97,7 +97,7 @@ class CommitSummary:
     footprint_rows: Ints
     """Row of each such footprint among the records that no policy wrote."""
     others: int
-    """How many these are."""
+    """Number of records that no policy wrote."""
     renewed: Ints
     """Windows of which the policy wrote a footprint: these records stand last."""
     frames: int
@@ -145,7 +145,7 @@ class RecordedExtent:
 
 
 class SimulatedQueueExtent(RecordedExtent):
-    """With the CHECKs that an operator's :class:`Checkpointer` would have planned."""
+    """An extent with the CHECKs that an operator's :class:`Checkpointer` would have planned."""
 
     def __init__(self, target: WhatIf) -> None:
         super().__init__(Targets(target.extent_records, target.extent_factor, target.replay_rows))
@@ -202,7 +202,7 @@ class SimulatedStoreExtent(RecordedExtent):
         return slots[: self._planned]
 
     def _costs(self, offsets: Ints, commit: CommitSummary) -> Ints:
-        """Return the extent's cost in records for each offset, once all footprints below it are
+        """Return the extent's cost in records at each offset, once all older footprints are
         renewed.
         """
         records = self.end + commit.others + np.arange(len(offsets)) - offsets

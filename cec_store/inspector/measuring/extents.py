@@ -44,9 +44,7 @@ class OpenWindow:
     kind: str
     """OPEN or CHECK: the footprint's."""
     renewed: bool | None
-    """True if the policy of a state store wrote it; ``None`` in a queue, where it writes all
-    CHECKs.
-    """
+    """True if a state store's policy wrote it; ``None`` in a queue, where it writes all CHECKs."""
     offset: int
     timestamp_us: int
     position: tuple[int, ...]
@@ -56,7 +54,7 @@ class OpenWindow:
     replay_rows: int
     """u, if this were the oldest window."""
     records_freed: int
-    """How many fall out of the extent when this footprint is renewed, after all older ones."""
+    """Records that fall out of the extent when this footprint is renewed, after all older ones."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +72,7 @@ class OperatorState:
     oldest_timestamp_us: int | None
     """Timestamp of the oldest footprint, in microseconds."""
     age_us: int | None
-    """From there to the largest timestamp of the last frame."""
+    """Microseconds from there to the largest timestamp of the last frame."""
     oldest_windows: tuple[OpenWindow, ...]
 
     def cost(self, rates: LoadRates, *, has_input: bool) -> CrashCost:
@@ -104,7 +102,7 @@ class ExtentReport:
     state: OperatorState | None
     """``None`` where there is none, or where damage keeps it out of reach."""
     damage: str
-    """Why something could not be read; empty in a sound log."""
+    """Reason that something could not be read; empty in a sound log."""
     version: int | None = None
     """Version of a state log; ``None`` in a queue."""
 

@@ -34,7 +34,7 @@ from cec_store.operators.keys.encoder import KeyEncoder
 _RENEWED, _INPUT = "renewed", "input"
 _NEVER = -1
 WINDOWS_MAX = 1 << 18
-"""With more of them a sample of at least half as many is looked at."""
+"""Open windows beyond which a sample of at least half as many is looked at."""
 _OLDEST = 100
 _ROWS_AT_A_TIME = 1 << 15
 """Frames may be small, and then it is the number of calls that takes the time."""
@@ -45,7 +45,7 @@ class FootprintStatistics:
     """One entry for each open window, in the order of their last footprints, the oldest first."""
 
     offsets: Ints
-    """Where in the log each last footprint stands."""
+    """Offset of each last footprint."""
     timestamps_us: Ints
     replay_rows: Ints
     """Input that each would ask for again, were it the oldest; of a state store, versions."""
@@ -65,7 +65,7 @@ class FootprintStatistics:
 
     @property
     def weight(self) -> float:
-        """How many windows each entry stands for."""
+        """Number of windows that each entry stands for."""
         return self.open_windows / len(self.offsets) if len(self.offsets) else 1.0
 
     @property
@@ -104,8 +104,7 @@ class FootprintStatistics:
 
 
 def footprint_statistics(log_reader: LogReader, last: Frame) -> FootprintStatistics:
-    """Return figures of the windows open at the end of a frame, whose windows must have been
-    counted.
+    """Return figures of the windows open at the end of a frame, which must be counted there.
 
     Raises:
         CorruptLog: damage in the extent, or footprints that do not add up to N.

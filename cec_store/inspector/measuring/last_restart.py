@@ -1,4 +1,4 @@
-"""How long the first batch after a query's last restart took, by its state logs and offset log.
+"""Duration of the first batch after a query's last restart, by its state logs and offset log.
 
 Nothing records how long loads took. But a driver that starts writes segments of its own, each
 commit has its time, and Spark notes when a batch began. Reads frame headers alone.
@@ -27,7 +27,7 @@ class LastRestart:
 
     batch: int
     committed_us: int
-    """When its last store was committed: microseconds since 1970 UTC."""
+    """Time at which its last store was committed: microseconds since 1970 UTC."""
     first_batch_s: float
     """From when it began to there: its load and its work, and the outage if it began before."""
     later_batch_s: float | None

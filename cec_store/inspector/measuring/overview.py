@@ -85,9 +85,7 @@ def overview_of(
 
 @dataclass
 class _Look:
-    """One pass over the logs of a place, with the problems that kept its answers from being
-    complete.
-    """
+    """One pass over the logs of a place, with the problems that it met."""
 
     place: Place
     at: At
@@ -162,7 +160,7 @@ class _Look:
         return LogExtent(log, None, "", store=figures)
 
     def _named(self, log: Log) -> At:
-        """How the log calls the version; its number where Spark's file that has ids is damaged."""
+        """Return the log's name of the version; its number where Spark's file of ids is damaged."""
         try:
             return self.place.at(log, self.at)
         except OutOfRange:

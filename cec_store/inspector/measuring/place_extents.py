@@ -33,7 +33,7 @@ class LogExtent:
     report: ExtentReport | None
     """``None`` where nothing of it can be read."""
     damage: str
-    """Why not all could be read; empty in a sound log."""
+    """Reason that not all could be read; empty in a sound log."""
     what_if: tuple[TargetOutcome, ...] = ()
     """The recorded history first; empty where it was not asked for, or cannot be gone through."""
     store: StoreFigures | None = None
@@ -58,9 +58,7 @@ class LogExtent:
 
     @property
     def default_target(self) -> int:
-        """Largest cost of the extent in records by the default target; no log says if a target was
-        set.
-        """
+        """Largest extent by the default target, in records; no log says if a target was set."""
         assert self.state is not None
         n = self.state.extent.open_windows
         if self.has_input:
@@ -110,7 +108,7 @@ class Overview:
     """Faults in Spark's own files, and problems that keep a log's keys from being decoded."""
     logs: tuple[LogExtent, ...]
     notes: tuple[str, ...] = ()
-    """Why keys of sound logs are shown as they are stored."""
+    """Reasons that keys of sound logs are shown as they are stored."""
     last_restart: LastRestart | None = None
     """Last restart of a checkpoint whose logs show one."""
 
@@ -132,7 +130,7 @@ class Overview:
         return restart_cost(loads, rates, cores)
 
     def totals(self, rates: LoadRates, cores: int) -> dict[str, Any]:
-        """Over all logs that could be read."""
+        """Return sums over all logs that could be read."""
         totals = [log.report.totals for log in self.logs if log.report is not None]
         states = [log.state for log in self.logs if log.state is not None]
         replayed = [log.state for log in self.logs if log.state is not None and log.has_input]
@@ -173,7 +171,7 @@ class Overview:
         return together([log.what_if for log in self.logs if log.what_if])
 
     def oldest_windows(self, top: int) -> list[tuple[LogExtent, OpenWindow]]:
-        """Over all logs, by the time of their footprints."""
+        """Return the oldest windows of all logs, by the time of their footprints."""
         windows = [
             (log, window)
             for log in self.logs

@@ -50,7 +50,7 @@ def reference_extent(place: Place, number: int, counts: bool) -> ExtentReport:
 
 
 def reference_history(place: Place, number: int) -> tuple[LogHistory, FrameHeader | None]:
-    """How a partition has grown, frame by frame, and its newest frame.
+    """Return a partition's history, frame by frame, and its newest frame.
 
     Raises:
         CorruptLog, UnsupportedVersion: the queue cannot be opened.

@@ -40,7 +40,7 @@ def sketches_of(columns: Sequence[pa.Array]) -> Words:
 
 
 def _words_of(column: pa.Array) -> Iterator[tuple[int, Words]]:
-    """By place a word for each row, or one that all rows have."""
+    """Yield, for each place, a word for each row, or one that all rows have."""
     kind = column.type
     if is_text(kind):
         yield from _words_of_text(column)

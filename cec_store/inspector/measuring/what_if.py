@@ -59,7 +59,7 @@ class TargetOutcome:
     checks: int
     """CHECKs by the policy, over the whole history."""
     other_records: int
-    """Those that no policy wrote."""
+    """Records that no policy wrote."""
 
     @property
     def check_overhead(self) -> float:

@@ -53,7 +53,7 @@ class Log:
     """One log of a place: a queue, or a state store."""
 
     name: str
-    """Among the logs of its place, as ``operator 0, partition 3``; empty where it is alone."""
+    """Name among the logs of its place, as ``operator 0, partition 3``; empty where it is alone."""
     folder: FolderTree
     operator: int | None = None
     partition: int | None = None
@@ -184,7 +184,7 @@ class Place:
 
     @property
     def settings(self) -> Folder | None:
-        """Where a queue's settings stand; ``None`` of state stores, and where commits say them."""
+        """Folder of a queue's settings; ``None`` in state stores, and where commits have them."""
         if self.has_versions or self.kind is PlaceKind.REFERENCE_QUEUE:
             return None
         return self.folder
@@ -207,7 +207,7 @@ class Place:
         return self.checkpoint.newest_batch() + 1 if self.checkpoint is not None else None
 
     def at(self, log: Log, version: int | str | None) -> int | str | None:
-        """How a log calls a version of the place: its number, or an id of checkpoint format V2.
+        """Return a log's name of a version: its number, or an id of checkpoint format V2.
 
         ``None`` means the newest that the log has; an id stays as it is.
 

@@ -46,7 +46,7 @@ class LogDiff:
     changed: int = 0
     same: int = 0
     problem: str = ""
-    """Why it could not be compared; empty if it could."""
+    """Reason that it could not be compared; empty if it could."""
     rows: list[Change] = field(default_factory=list)
     """The first of them."""
 
@@ -210,7 +210,7 @@ def _compare(
 
 
 def _plain(rows: pa.StructArray) -> pa.StructArray:
-    """With lists, maps and structs as text, for they have no codes of their own."""
+    """Return the rows with lists, maps and structs as text, because these have no codes."""
     columns = [
         pa.array([None if cell is None else str(cell) for cell in rows_of(column)], pa.string())
         if pa.types.is_nested(column.type)

@@ -61,7 +61,7 @@ class DumpFilter:
         )
 
     def rows(self, records: pa.RecordBatch, first_offset: int) -> NDArray[np.bool_]:
-        """Which of a frame's records are wanted, as far as they say without their keys."""
+        """Return a flag for each of a frame's records: True if selected, apart from its key."""
         kinds = kinds_of(records)
         keep = np.ones(len(kinds), np.bool_)
         if self.kinds != frozenset(RecordKind):

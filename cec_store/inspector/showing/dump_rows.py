@@ -34,7 +34,7 @@ class FrameRow:
     durable_upto: int
     acknowledged: bool
     problem: str
-    """Why its body cannot be read; empty if it can."""
+    """Reason that its body cannot be read; empty if it can."""
 
 
 @dataclass(frozen=True)

@@ -34,11 +34,11 @@ class Chosen:
     records: pa.RecordBatch | None = None
     """If they have been decoded already."""
     problem: str = ""
-    """Why they cannot be."""
+    """Reason that they cannot be decoded."""
 
     @property
     def count(self) -> int:
-        """How many records are wanted."""
+        """Number of records that are selected."""
         return self.found.header.record_count if self.rows is None else len(self.rows)
 
 

@@ -36,13 +36,13 @@ _Shown = Iterator[Chosen | DamageRow | NoteRow]
 
 @dataclass
 class _Progress:
-    """How far one segment has been shown."""
+    """Progress of showing one segment."""
 
     byte: int = SEGMENT_HEADER_BYTES
     claimed: int = 0
     """Bytes that its own frames vouch for."""
     size: int = -1
-    """At the last look that met something bad."""
+    """Bytes of the segment at the last look that met something bad."""
     bad_looks: int = 0
     """Number of looks in a row that have met it."""
     is_reported: bool = False
@@ -241,9 +241,7 @@ class StateFollower(Follower):
             yield from self._choose(segment, item)
 
     def _shown_before(self, segment_id: int) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
-        """Return the sorted identities of frames shown from segments that were perhaps merged into
-        this one.
-        """
+        """Return the sorted identities of shown frames that may now be in this merged segment."""
         others = [p.shown for other, p in self._segments.items() if other != segment_id]
         if not segment_id & MERGED or not others:
             return np.empty(0, np.uint64)

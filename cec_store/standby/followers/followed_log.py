@@ -40,7 +40,7 @@ class StateGivenUp(OutOfRange):
 
 
 class FollowedLog:
-    """Where a follower stands in a log. For one thread."""
+    """Position of a follower in a log. For one thread."""
 
     def __init__(self, chain: Chain) -> None:
         self.chain = chain
@@ -65,9 +65,7 @@ class FollowedLog:
         return 0 if self._last is None else self._last.header.open_windows
 
     def extent(self, frames: int) -> Extent:
-        """Return the extent that a recovery from here would read; ``frames`` is the number of new
-        ones.
-        """
+        """Return the extent that a recovery from here would read, with ``frames`` new ones."""
         records = 0 if self._last is None else self._last.header.extent_records
         end = self.end_offset
         return Extent(records, frames, 0, 0, self.open_windows, end - records, end)
@@ -89,12 +87,12 @@ class FollowedLog:
         return checkpoint
 
     def new(self) -> Iterator[NewRecords]:
-        """Yield the records that have been made durable since the last call, in the order of the
-        log.
+        """Yield the records made durable since the last call, in the order of the log.
 
         Raises:
             OutOfRange: it has been trimmed already, an older copy was put back, or the state was
-                given up; begin anew.
+                given up;
+                begin anew.
             QueueReplaced: another queue stands there now.
             RecoveryError: the log is written without checkpoints.
         """

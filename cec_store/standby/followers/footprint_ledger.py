@@ -1,4 +1,4 @@
-"""Where in a followed log each open window has its footprint."""
+"""Offsets and positions of the footprints of open windows in a followed log."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class FootprintLedger:
         return self._order.live
 
     def add(self, slots: Ints, offsets: Ints, positions: Ints) -> None:
-        """These windows now have their newest footprint here, in the order of the log."""
+        """Add the newest footprints of these windows, in the order of the log."""
         totals = positions.sum(axis=1)
         self._order.add(slots, offsets, totals)
         for position in each_once(positions):
@@ -39,7 +39,7 @@ class FootprintLedger:
         self._forget()
 
     def remove(self, slots: Ints) -> None:
-        """These windows, which have a footprint here, have closed."""
+        """Remove windows that have a footprint here, and have closed."""
         self._order.remove(slots)
 
     def oldest(self, otherwise: Ints) -> Ints:

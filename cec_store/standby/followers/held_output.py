@@ -53,11 +53,12 @@ class HeldOutput:
         self._bytes_max = bytes_max
         self._make_folder = make_folder
         self._memory: deque[tuple[pa.RecordBatch, Ints]] = deque()
-        """With the input position of each one's last record, shape (inputs,)."""
+        """Records in memory, with the input position of each batch's last record, shape (inputs,).
+        """
         self._bytes = 0
         self._disk: _Spilled | None = None
         self.spilled_rows = 0
-        """That have ever gone to the disk."""
+        """Rows that have ever gone to the disk."""
 
     @property
     def rows(self) -> int:
@@ -67,7 +68,7 @@ class HeldOutput:
         return in_memory + on_disk
 
     def add(self, records: pa.RecordBatch) -> None:
-        """Behind those that are there."""
+        """Append records behind those that are there."""
         if not records.num_rows:
             return
         last = self._positions(records)[-1].copy()  # a view would keep them all
@@ -82,9 +83,7 @@ class HeldOutput:
         self.spilled_rows += records.num_rows
 
     def trim(self, upto: Ints) -> None:
-        """Drop the output that input below this position caused, shape (inputs,): it has been
-        written.
-        """
+        """Drop written output: that which input below this position caused, shape (inputs,)."""
         while self._memory and (self._memory[0][1] <= upto).all():
             records, _ = self._memory.popleft()
             self._bytes -= records.nbytes

@@ -15,14 +15,14 @@ from cec_store.standby.schemes import System
 
 
 def departures(at_s: Floats, service_s: Floats) -> Floats:
-    """When each leaves a server that takes one after the other."""
+    """Return when each leaves a server that takes one after the other."""
     total = np.cumsum(service_s)
     left: Floats = total + np.maximum.accumulate(at_s - (total - service_s))
     return left
 
 
 def over_link(system: System, at_s: Floats) -> Floats:
-    """When tuples that are sent at these times have arrived."""
+    """Return when tuples that are sent at these times arrive."""
     return departures(at_s, np.full(len(at_s), system.tuple_s)) + system.delay_s
 
 
@@ -40,12 +40,12 @@ class Execution:
     duration_s: float
     processing: Processing
     arrived_s: Floats
-    """At the primary, by input."""
+    """Arrivals at the primary, by input, in seconds."""
     processed_s: Floats
     emitted_s: Floats
-    """By the primary, by output."""
+    """Times at which the primary emits, by output, in seconds."""
     received_s: Floats
-    """By the downstream node."""
+    """Arrivals at the downstream node, in seconds."""
 
     def processed(self, now_s: float) -> int:
         """Return how many inputs the primary has processed by then."""

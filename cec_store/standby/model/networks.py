@@ -29,7 +29,7 @@ class Operator:
 
     @property
     def windows(self) -> float:
-        """That a tuple is in, and that are open at any time; 1 without windows, as in Table 5."""
+        """Windows that a tuple is in, and that are open at a time; 1 without windows (Table 5)."""
         return self.window_s / self.advance_s if self.window_s else 1.0
 
 
@@ -93,7 +93,7 @@ class Stage:
     """The input whose processing put each out: the high watermark."""
 
     def count_by(self, processed: int) -> int:
-        """How many are out once so many inputs are processed."""
+        """Return how many are out once so many inputs are processed."""
         return int(np.searchsorted(self.by, processed))
 
 
@@ -150,7 +150,7 @@ def process(network: Network, time_s: Floats, window_tuple_s: float) -> Processi
 
 
 def _windows_of(operator: Operator, time_s: Floats, refills: bool) -> Floats:
-    """How many open windows each tuple goes into."""
+    """Return the number of open windows that each tuple goes into."""
     most = np.full(len(time_s), operator.windows)
     if not operator.window_s or not refills or not len(time_s):
         return most

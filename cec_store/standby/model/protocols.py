@@ -39,7 +39,7 @@ class Outcome:
     """Figures of one takeover."""
 
     recovery_s: float = 0.0
-    """From detection until the state is again what it was at the failure."""
+    """Seconds from detection until the state is again what it was at the failure."""
     replayed: int = 0
     """Q: input tuples processed again."""
     repeated: int = 0

@@ -34,12 +34,12 @@ _PROTOCOLS: dict[Scheme, type[Protocol]] = {
 
 @dataclass(frozen=True)
 class Size:
-    """How much is simulated for a point; the paper's by default, but for the failures."""
+    """Amount of simulation for a point; the paper's by default, but for the failures."""
 
     runs: int = 25
     run_s: float = 60.0
     failures: int = 40
-    """In each run, at random moments."""
+    """Failures in each run, at random moments."""
     seed: int = 2005
 
     def __post_init__(self) -> None:
@@ -60,7 +60,7 @@ class Point:
     repeated: float
     lost: float
     held_ms: float
-    """How long an output is kept back before it goes downstream, with no failure."""
+    """Milliseconds that an output is kept back before it goes downstream, with no failure."""
 
 
 def simulate(
@@ -105,7 +105,7 @@ def simulate(
 
 
 def _moments(execution: Execution, size: Size, random: np.random.Generator) -> list[float]:
-    """When the failures are: once all windows and messages have come round, and before the end."""
+    """Return the times of failures: after all windows and messages came round, before the end."""
     system = execution.system
     windows_s = sum(item.window_s for item in execution.network.operators)
     load = execution.processing.cost_s.sum() / execution.duration_s

@@ -42,7 +42,7 @@ class FleetMonitor:
         """Failures of the command since the fleet was last driven."""
         self._rules = folder.read().rules
         self.starts = 0
-        """How often it has started the command."""
+        """Number of times it has started the command."""
 
     def watch(self, ended: Event) -> None:
         """Stay until ``ended`` is set; the started command is not stopped then.

@@ -89,7 +89,7 @@ class Trim(Deletion):
 
     @property
     def records(self) -> int:
-        """How many go."""
+        """Records that the trim removes."""
         return self.plan.first_offset - self.oldest_offset
 
 
@@ -164,7 +164,7 @@ class Drop(Deletion):
     """Files that dropping a consumer deletes in one queue."""
 
     effects_saved: int | None
-    """From here on the queue has kept its records for it; ``None``: that cannot be read."""
+    """Offset from which the queue has kept its records for it; ``None`` where it cannot be read."""
 
 
 def plan_drops(place: Place, name: str) -> list[Drop]:

@@ -99,8 +99,7 @@ def _number(log: Log) -> int:
 
 
 def plan_reference_drop(place: Place, name: str) -> list[Drop]:
-    """Return the objects that dropping a consumer deletes; those of all partitions are with the
-    first.
+    """Return what dropping a consumer deletes; objects of all partitions are with the first.
 
     Raises:
         ValueError: there is no such consumer.
@@ -117,7 +116,7 @@ def plan_reference_drop(place: Place, name: str) -> list[Drop]:
 
 
 def _saved(store: Store, state: QueueState, name: str) -> tuple[int, ...] | None:
-    """From here on the queue has kept its records for it; ``None``: that cannot be read."""
+    """Return the offsets from which the queue keeps records for it; ``None`` where unreadable."""
     try:
         return saved_by(store, state, name)
     except (CorruptLog, UnsupportedVersion):
