@@ -21,7 +21,7 @@ OPENINGS_LEFT = {
     "operators": 51,
     "partitioned": 40,
     "queues": 14,
-    "storage": 51,
+    "storage": 49,
 }
 LOCALS_LEFT = {
     "connectors": 254,
@@ -30,7 +30,7 @@ LOCALS_LEFT = {
     "operators": 32,
     "partitioned": 60,
     "queues": 19,
-    "storage": 58,
+    "storage": 63,
 }
 
 
