@@ -38,7 +38,9 @@ class Source(Protocol):
 
     One that also has a ``consumer`` (:class:`cec_store.Consumer`) is acknowledged by the runner.
     One with ``has_ended``, which is true, gets no more rows than it has. All others are live: with
-    no rows left to read they may get some later, and other inputs wait for these.
+    no rows left to read they may get some later, and other inputs wait for these. One
+    that is a queue has its ``queue_id`` (and ``path``): positions in the operator's log are of that
+    queue alone.
 
     Examples:
         >>> source.schema.names

@@ -25,6 +25,7 @@ from cec_store.operators.acknowledging import Acknowledging
 from cec_store.operators.choosing import Choosing, Luck
 from cec_store.operators.contract import NO_SLOTS, Effects, Operator, Source, Step
 from cec_store.operators.frame_builder import Footprinting, FrameBuilder
+from cec_store.operators.inputs.input_queues import note_input_queues
 from cec_store.operators.inputs.merge import BATCH_ROWS_MAX
 from cec_store.operators.inputs.sources import consumers_of
 from cec_store.operators.recovery import Recovering, Recovery, recover
@@ -108,6 +109,7 @@ class Runner:
             ValueError: not one source for each input, two with one consumer, or an operator with
                 state that another runner has had.
             SchemaMismatch: the queue belongs to another operator.
+            QueueReplaced: a source is another queue than the one that the log's positions are of.
         """
         if len(sources) != operator.inputs:
             raise ValueError(
@@ -136,6 +138,7 @@ class Runner:
         self._end_offset = queue.end_offset
         self._position: Ints
         self.recovery: Recovery | None = None
+        note_input_queues(queue.folder, sources)
         chain = queue.chain()
         if chain.end.seq == 0 and recovering is None:
             self._position = self._acknowledging.start(self._end_offset)

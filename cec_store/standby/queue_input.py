@@ -34,6 +34,7 @@ class QueueInput:
         self._queue = queue
         self._source = QueueSource(queue.chain)
         self.schema = self._source.schema
+        self.path, self.queue_id = self._source.path, self._source.queue_id
         self.has_ended = has_ended
 
     def read(self, start: int, stop: int | None = None) -> Iterator[InputBatch]:

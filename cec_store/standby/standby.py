@@ -22,6 +22,7 @@ from cec_store.log.options import QueueOptions
 from cec_store.log.reopening import check_schema
 from cec_store.opening import open_queue
 from cec_store.operators.contract import Operator, Source
+from cec_store.operators.inputs.input_queues import checked_input_queues
 from cec_store.operators.inputs.merge import BATCH_ROWS_MAX
 from cec_store.operators.inputs.sources import consumers_of
 from cec_store.operators.recovery import Recovering, recover
@@ -95,6 +96,7 @@ class Standby:
             StandbyRefused: no such scheme; or the operator or a source is not fit for it.
             NotAQueue: the primary has not made its queue yet.
             SchemaMismatch: another operator writes the queue.
+            QueueReplaced: a source is another queue than the one that the primary reads.
             RecoveryError: the primary writes with, or without, checkpoints, and the scheme needs
                 the other.
         """
@@ -130,6 +132,7 @@ class Standby:
         chain = Chain(self.folder)
         check_schema(self.folder, self._schema, chain.schema())
         refuse_log(self.scheme, chain)
+        checked_input_queues(self.folder, self._sources)
         return chain
 
     def follow(self) -> int:
@@ -179,7 +182,7 @@ class Standby:
 
         Raises:
             StandbyRefused: an input can no longer be read from where it is needed.
-            RecoveryError: see above. With these two nothing has been fenced.
+            QueueReplaced, RecoveryError: see above. With these three nothing has been fenced.
             Fenced: another standby took over at the same time.
             CorruptLog: the log is damaged.
         """

@@ -7,6 +7,7 @@ import re
 WRITER_LOCK = "writer.lock"
 CONSUMERS_LOCK = "consumers.lock"
 RETENTION = "retention"
+INPUTS = "inputs"
 INDEX_FOLDER = "index"
 INDEX_STAMP = "stamp"
 LEASES_FOLDER = "leases"

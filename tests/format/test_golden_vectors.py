@@ -11,9 +11,10 @@ import pyarrow as pa
 import pytest
 
 from cec_store import StateLog, open_queue
+from cec_store.errors import CorruptLog, UnsupportedVersion
 from cec_store.format.acknowledgement import Acknowledgement
 from cec_store.format.bodies import decode_body, encode_body
-from cec_store.format.checksum import crc32c
+from cec_store.format.checksum import crc32c, with_crc
 from cec_store.format.durable_end import SLOTS_AT, decode_durable_ends
 from cec_store.format.frame import (
     FRAME_HEADER_BYTES,
@@ -28,6 +29,7 @@ from cec_store.format.frame import (
     decode_frame_header,
     decode_segment_header,
 )
+from cec_store.format.input_queues import InputQueues
 from cec_store.format.manifest import PLAIN, Manifest
 from cec_store.format.retention import KeptRetention
 from cec_store.format.schema import RecordKind, RecordSchema
@@ -178,6 +180,25 @@ def test_retention(case: dict[str, Any]) -> None:
     }
     assert found == case["expect"]
     assert kept.encode() == data_of(case)
+
+
+@each("input queues")
+def test_input_queues(case: dict[str, Any]) -> None:
+    data = data_of(case)
+    said = InputQueues.decode(data, case["name"])
+    assert {"log_id": said.log_id.hex(), "queues": list(said.queues)} == case["expect"]
+    assert said.encode() == data
+    for bit in range(len(data) * 8):
+        flipped = bytearray(data)
+        flipped[bit // 8] ^= 1 << bit % 8
+        with pytest.raises(CorruptLog):
+            InputQueues.decode(bytes(flipped), "")
+    for size in range(len(data)):
+        with pytest.raises(CorruptLog):
+            InputQueues.decode(data[:size], "")
+    later = with_crc(data[:8] + b"\2\0" + data[10:])
+    with pytest.raises(UnsupportedVersion):
+        InputQueues.decode(later, "")
 
 
 @each("segment header")

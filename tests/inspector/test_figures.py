@@ -283,6 +283,10 @@ def manifest_rolled_back(path: Path) -> None:
     made.manifest(path).write_bytes(older.encode())
 
 
+def inputs_cut(path: Path) -> None:
+    (path / "inputs").write_bytes(b"CECINPU\0")
+
+
 def retention_flipped(path: Path) -> None:
     set_retention(path, "7d")
     made.flip(path / RETENTION, 33)
@@ -356,6 +360,7 @@ DAMAGES: list[tuple[Callable[[Path], None], str]] = [
     (manifest_removed, "manifest-missing"),
     (manifest_rolled_back, "manifest-old"),
     (retention_flipped, "retention-damaged"),
+    (inputs_cut, "inputs-damaged"),
     (newer_frame_type, "version"),
     (newest_patched(open_windows=3), "open-windows"),
     (newest_patched(extent_records=2), "extent"),

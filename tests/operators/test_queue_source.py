@@ -1,6 +1,8 @@
 """An operator reads the queue before it piece by piece, for as long as it lives."""
 
 import random
+import shutil
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -8,18 +10,25 @@ import pyarrow as pa
 import pytest
 
 from cec_store import (
+    CorruptLog,
     OutOfRange,
     OutputQueue,
+    QueueInput,
     QueueOptions,
+    QueueReplaced,
     RecordSchema,
     RecoveryError,
     open_queue,
+    read_queue,
 )
 from cec_store.log.chain import Chain
 from cec_store.log.reader import LogReader
 from cec_store.log.segment import SegmentReader
-from cec_store.operators import Aggregate, QueueSource, TimeWindow
+from cec_store.operators import Aggregate, ArrowSource, QueueSource, TimeWindow
+from cec_store.operators.inputs.input_queues import read_input_queues
 from cec_store.operators.runner import Runner, record_schema
+from cec_store.standby.schemes import Scheme
+from cec_store.standby.standby import Standby
 
 SCHEMA = pa.schema([("n", pa.int64())])
 
@@ -161,12 +170,98 @@ def test_each_frame_of_the_input_is_read_once(
     assert 100 <= len(headers) < 150, "of 100 frames"
 
 
+def copy_at(source: Path, target: Path) -> Path:
+    shutil.copytree(source, target)
+    return target
+
+
 def test_an_input_that_is_shorter_than_it_was_is_refused(tmp_path: Path) -> None:
     schema = RecordSchema(BIDS, timestamp_column="at")
     with open_queue(tmp_path / "input", "x", schema=schema) as source:
-        fill(source, 300)
+        fill(source, 200)
+    copy = copy_at(tmp_path / "input", tmp_path / "older")
+    with open_queue(tmp_path / "input", "a") as source:
+        fill(source, 100)
         process(source, tmp_path / "output", "x")
-    with open_queue(tmp_path / "shorter", "x", schema=schema) as shorter:
-        fill(shorter, 200)
-        with pytest.raises(RecoveryError, match=r"input up to 300, .* end before it.*\[200\]"):
-            process(shorter, tmp_path / "output", "a")
+    with (
+        open_queue(copy, "a") as shorter,
+        pytest.raises(RecoveryError, match=r"input up to 300, .* end before it.*\[200\]"),
+    ):
+        process(shorter, tmp_path / "output", "a")
+
+
+# -- another queue in its place -------------------------------------------------------------------
+
+
+def made(path: Path, rows: int) -> OutputQueue:
+    queue = open_queue(path, "x", schema=RecordSchema(BIDS, timestamp_column="at"))
+    assert isinstance(queue, OutputQueue)
+    fill(queue, rows)
+    return queue
+
+
+def runner_of(source: OutputQueue, written: OutputQueue, **more: bool) -> Runner:
+    return Runner(sums(), [QueueSource(source.chain)], written, **more)
+
+
+@pytest.mark.parametrize("checkpoints", [True, False])
+def test_an_input_that_was_made_anew_is_refused_and_not_read_from_the_middle(
+    tmp_path: Path, checkpoints: bool
+) -> None:
+    with (
+        made(tmp_path / "input", 300) as source,
+        open_queue(tmp_path / "output", "x", schema=record_schema(sums())) as output,
+    ):
+        runner_of(source, output, checkpoints=checkpoints).run()
+    before = read_queue(tmp_path / "output").read_all()
+    kept = copy_at(tmp_path / "input", tmp_path / "kept")
+    shutil.rmtree(tmp_path / "input")
+    with made(tmp_path / "input", 400) as anew, open_queue(tmp_path / "output", "a") as output:
+        with pytest.raises(QueueReplaced, match=r"input 0: .*input: the position is of queue"):
+            runner_of(anew, output, checkpoints=checkpoints)
+        assert output.replay().read_all().equals(before)
+    with open_queue(kept, "a") as source, open_queue(tmp_path / "output", "a") as output:
+        fill(source, 100)
+        runner_of(source, output, checkpoints=checkpoints).run()
+        assert output.end_offset > 0
+
+
+@pytest.mark.parametrize("scheme", list(Scheme))
+def test_a_standby_refuses_another_queue_and_leaves_the_primary_alone(
+    tmp_path: Path, scheme: Scheme
+) -> None:
+    checkpoints = scheme is not Scheme.UPSTREAM
+    with ExitStack() as held:
+        source = held.enter_context(made(tmp_path / "input", 300))
+        other = held.enter_context(made(tmp_path / "other", 400))
+        output = open_queue(tmp_path / "output", "x", schema=record_schema(sums()))
+        held.enter_context(output)
+        primary = runner_of(source, output, checkpoints=checkpoints)
+        primary.run()
+        for queue in (source, other):
+            queue.consumer("sums").close()
+        with pytest.raises(QueueReplaced, match="the position is of queue"):
+            Standby(tmp_path / "output", sums, [QueueInput(other, "sums")], scheme)
+        primary.run()
+
+
+def test_what_is_no_queue_has_no_id_and_one_that_comes_later_is_noted(tmp_path: Path) -> None:
+    table = pa.table({"item": [1], "at": [1]}, schema=BIDS)
+    with (
+        made(tmp_path / "one", 10) as one,
+        made(tmp_path / "other", 10) as other,
+        open_queue(tmp_path / "output", "x", schema=record_schema(sums())) as output,
+    ):
+        Runner(sums(), [ArrowSource(table, "at")], output).run()
+        assert read_input_queues(output.folder) is None
+        runner_of(one, output).run()
+        Runner(sums(), [ArrowSource(table.slice(0, 0), "at")], output)
+        said = read_input_queues(output.folder)
+        assert said is not None
+        assert said.queues == (one.chain().queue_id,)
+        with pytest.raises(QueueReplaced):
+            runner_of(other, output)
+        path = tmp_path / "output" / "inputs"
+        path.write_bytes(path.read_bytes()[:-1])
+        with pytest.raises(CorruptLog, match="inputs: damage at byte 0"):
+            runner_of(one, output)

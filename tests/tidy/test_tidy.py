@@ -31,8 +31,8 @@ ORDER = {
     """,
     "format": """
         checksum columns arrow_metadata arrow_limits arrow_values same_types frame manifest
-        durable_end acknowledgement retention offset_lengths schema records zstd_frames by_columns
-        bodies by_reference
+        durable_end acknowledgement retention input_queues offset_lengths schema records
+        zstd_frames by_columns bodies by_reference
     """,
     "format.by_columns": "messages dictionaries body",
     "format.by_reference": "whole_segment commits acknowledgements",
@@ -63,7 +63,7 @@ ORDER = {
         taxonomy contract inputs keys aggregate join ordering stateless choosing acknowledging
         frame_builder recovery reprocessing runner checking
     """,
-    "operators.inputs": "reading merge arrivals sources live",
+    "operators.inputs": "reading merge arrivals sources live input_queues",
     "operators.keys": "words dictionary encoder",
     "operators.aggregate": """
         windows exact_sums accumulators slots count_slots time_slots deadlines aggregate

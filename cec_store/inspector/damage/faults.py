@@ -19,6 +19,8 @@ ADVICE = {
     "manifest-damaged": "restore the manifest from a copy; `cec-store dump` shows the segments",
     "manifest-old": "restore the manifest from a copy as new as the rest of the queue",
     "retention-damaged": "set it again: `cec-store consumers --retention`",
+    "inputs-damaged": "restore the file from a copy; where the inputs are certainly the right "
+    "ones, remove it, and the operator writes it anew",
     "consumer-damaged": "restore the file from a copy, or `cec-store consumers --drop` it by name",
     "version": "upgrade cec-store: a later release wrote this",
     "unreadable": "look again as a user who may read it, or once the disk can be read",
@@ -73,6 +75,7 @@ EFFECTS = {
     "manifest-damaged": "the queue cannot be opened",
     "manifest-old": "the queue cannot be opened; records may be missing",
     "retention-damaged": "nobody knows what may be deleted: nothing is trimmed by itself",
+    "inputs-damaged": "the operator that writes the queue does not start",
     "consumer-damaged": "nobody knows what this consumer needs: nothing is trimmed",
     "version": "this release cannot read on from here",
     "unreadable": "nothing is known of what is in it",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from cec_store.errors import CecError, CorruptLog, NotAQueue
 from cec_store.format.durable_end import DurableEnd
@@ -13,11 +13,13 @@ from cec_store.inspector.damage.log_segment import LogSegment
 from cec_store.inspector.damage.segment_scan import ScannedFrame, SegmentScan
 from cec_store.log.epochs import newest_epoch, read_manifest
 from cec_store.log.known_end import read_known_end
+from cec_store.operators.inputs.input_queues import read_input_queues
 from cec_store.queues.consumers import read_acknowledgement
 from cec_store.queues.retention import read_retention
 from cec_store.storage.folder import Folder
 from cec_store.storage.names import (
     INDEX_FOLDER,
+    INPUTS,
     RETENTION,
     WRITER_LOCK,
     acknowledgement_name,
@@ -31,9 +33,14 @@ from cec_store.storage.names import (
     segment_name,
 )
 
+_SETTINGS: tuple[tuple[str, str, Callable[[Folder], object]], ...] = (
+    (RETENTION, "retention-damaged", read_retention),
+    (INPUTS, "inputs-damaged", read_input_queues),
+)
+
 
 def _is_known(name: str) -> bool:
-    known = name in (WRITER_LOCK, INDEX_FOLDER, RETENTION) or is_consumer_lock(name)
+    known = name in (WRITER_LOCK, INDEX_FOLDER, INPUTS, RETENTION) or is_consumer_lock(name)
     return known or consumer_of(name) is not None or is_of_consumer_takeover(name)
 
 
@@ -126,16 +133,17 @@ class QueueFiles:
                 self.notes.append(Note(f"{self.folder.path}/{name}", 0, what))
 
     def consumer_faults(self) -> Iterator[Fault]:
-        """Yield a fault for each unreadable acknowledgement or retention file."""
+        """Yield a fault for each unreadable acknowledgement, retention or file of inputs."""
         if self.manifest is None:
             return
-        path = f"{self.folder.path}/{RETENTION}"
-        try:
-            read_retention(self.folder)
-        except CorruptLog as error:
-            yield Fault("retention-damaged", path, error.byte, error.reason, True)
-        except CecError as error:
-            yield Fault(kind_of(error), path, 0, str(error), True)
+        for name, kind, read in _SETTINGS:
+            path = f"{self.folder.path}/{name}"
+            try:
+                read(self.folder)
+            except CorruptLog as error:
+                yield Fault(kind, path, error.byte, error.reason, True)
+            except CecError as error:
+                yield Fault(kind_of(error), path, 0, str(error), True)
         for consumer in filter(None, map(consumer_of, self._names)):
             path = f"{self.folder.path}/{acknowledgement_name(consumer)}"
             try:

@@ -98,7 +98,9 @@ class QueueSource:
         self._last: Frame | None = None
         """The frame that was read last."""
         self.schema: pa.Schema = self._idle.schema().data
-        self._queue_id = self._idle.queue_id
+        self.path = self._idle.path
+        self.queue_id = self._idle.queue_id
+        """Of the queue that all offsets are of: 32 hex digits."""
 
     def read(self, start: int, stop: int | None = None) -> Iterator[InputBatch]:
         """Output records with offsets in ``[start, stop)``; footprints are passed over.
@@ -154,7 +156,7 @@ class QueueSource:
         chain, self._idle = self._idle, None
         if chain is None:
             chain, self._last = self._open(), None
-            check_queue(self._queue_id, chain.path, chain.queue_id)
+            check_queue(self.queue_id, chain.path, chain.queue_id)
         else:
             chain.refresh()
         try:

@@ -29,6 +29,7 @@ from cec_store.format.frame import (
     SegmentHeader,
     decode_frame_header,
 )
+from cec_store.format.input_queues import InputQueues
 from cec_store.format.manifest import Manifest
 from cec_store.format.retention import KeptRetention, Retention, RetentionMode
 from cec_store.format.schema import RecordKind, RecordSchema
@@ -220,6 +221,16 @@ RETENTIONS = {
     "retention-consumers": (
         "One that keeps what its consumers need; the clock stood before 1970.",
         {"log_id": "ff" * 16, "mode": 1, "value": 0, "set_us": -1},
+    ),
+}  # fmt: skip
+INPUT_QUEUES = {
+    "inputs-one": (
+        "An operator that reads one queue.",
+        {"log_id": LOG_ID.hex(), "queues": ["ff" * 16]},
+    ),
+    "inputs-three": (
+        "One of three inputs, of which the second is no queue.",
+        {"log_id": "ff" * 16, "queues": [LOG_ID.hex(), "", "00" * 15 + "01"]},
     ),
 }  # fmt: skip
 
@@ -667,6 +678,9 @@ def all_files() -> dict[str, bytes]:
         retention = Retention(RetentionMode(fields["mode"]), fields["value"])
         log_id = bytes.fromhex(fields["log_id"])
         files[f"{name}.bin"] = KeptRetention(log_id, retention, fields["set_us"]).encode()
+    for name, (_, fields) in INPUT_QUEUES.items():
+        said = InputQueues(bytes.fromhex(fields["log_id"]), tuple(fields["queues"]))
+        files[f"{name}.bin"] = said.encode()
     for name, (_, fields, body) in FRAMES.items():
         files[f"{name}.bin"] = frame_bytes(name, fields, body)
     for name, (_, fields) in FRAME_HEADERS.items():
@@ -710,6 +724,8 @@ def all_cases() -> list[dict[str, Any]]:
         cases.append({"name": name, "is": "durable end", "says": says, "expect": fields})
     for name, (says, fields) in RETENTIONS.items():
         cases.append({"name": name, "is": "retention", "says": says, "expect": fields})
+    for name, (says, fields) in INPUT_QUEUES.items():
+        cases.append({"name": name, "is": "input queues", "says": says, "expect": fields})
     queue = {"batches": QUEUE_BATCHES, "segments": QUEUE_FRAMES, "epoch": 1}
     cases.append({"name": QUEUE, "is": "queue", "says": QUEUE_SAYS, "expect": queue})
     steps = {"steps": QUEUE_OF_STEPS_STEPS}
