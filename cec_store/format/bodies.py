@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 import zstandard
 
 from cec_store.errors import FrameTooLarge
+from cec_store.format.alike import read_alike
 from cec_store.format.arrow_limits import ARROW_ERRORS, is_lone_batch, is_plain_batch
 from cec_store.format.by_columns import body as by_columns
 from cec_store.format.frame import (
@@ -194,25 +195,28 @@ def decode_together(
         raws = [inflater.inflate(body, header.raw_bytes) for header, body in bodies]
         if not all(map(is_lone_batch, raws)):
             return None
-        records = _read_all(raws, schema.checked)
+        records, rows = _read_all(raws, schema.checked)
         records.validate(full=True)
         if schema.checked is not schema.arrow:
-            records = _read_all(raws, schema.arrow)
+            records, _ = _read_all(raws, schema.arrow)
     except (*ARROW_ERRORS, zstandard.ZstdError, BadHeader):
         return None  # decode_body says which of them, and why
     if [header.raw_bytes for header, _ in bodies] != [len(raw) for raw in raws]:
         return None
-    rows = [len(chunk) for chunk in records.column(0).chunks]
     if [header.record_count for header, _ in bodies] != rows:
         return None
     (batch,) = records.combine_chunks().to_batches()
     return batch
 
 
-def _read_all(raws: Sequence[bytes], schema: pa.Schema) -> pa.Table:
-    """The messages as a table with a chunk for each."""
+def _read_all(raws: Sequence[bytes], schema: pa.Schema) -> tuple[pa.Table, list[int]]:
+    """The records of all messages, and how many each has."""
+    alike = read_alike(raws, schema)
+    if alike is not None:
+        return pa.Table.from_batches([alike]), [alike.num_rows // len(raws)] * len(raws)
     stream = b"".join([schema.serialize(), *raws])
-    return pa.ipc.open_stream(stream).read_all()
+    records = pa.ipc.open_stream(stream).read_all()
+    return records, [len(chunk) for chunk in records.column(0).chunks]
 
 
 def _message(raw: pa.Buffer) -> pa.ipc.Message:

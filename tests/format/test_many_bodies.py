@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import zstandard
 
+from cec_store.format.alike import read_alike
 from cec_store.format.bodies import decode_body, decode_together, encode_body
 from cec_store.format.frame import BadHeader, Codec, FrameHeader
 from cec_store.format.records import concat, data_records
@@ -105,3 +106,47 @@ def test_other_codecs_are_decoded_alone() -> None:
     raw = small_records(schema, 10, random.Random(6)).serialize().to_pybytes()
     plain = FrameHeader(codec=Codec.NONE, record_count=10, raw_bytes=len(raw)), pa.py_buffer(raw)
     assert decode_together([stored(raw, 10), plain], schema) is None
+
+
+def test_messages_that_differ_in_values_only_are_read_as_one_block() -> None:
+    data = pa.schema(
+        [("n", pa.int64()), ("x", pa.float32()), ("small", pa.int8()), ("at", pa.timestamp("us"))]
+    )
+    schema, rng = RecordSchema(data), np.random.default_rng(7)
+    parts = []
+    for _ in range(20):
+        columns = [pa.array(rng.integers(0, 100, 11)).cast(kind) for kind in data.types]
+        batch = pa.RecordBatch.from_arrays(columns, schema=data)
+        parts.append(
+            data_records(schema, batch, pa.array(rng.integers(9, size=11)).cast(TIMESTAMP_TYPE))
+        )
+    raws = [part.serialize().to_pybytes() for part in parts]
+    found = read_alike(raws, schema.arrow)
+    assert found is not None
+    found.validate(full=True)
+    assert found.equals(concat(parts))
+    assert decode_together([stored(raw, 11) for raw in raws], schema).equals(found)
+    nulls = parts[0].set_column(2, schema.arrow.field(2), pa.nulls(11, pa.int64()))
+    for other in (parts[0].slice(1), nulls):
+        mixed = [*raws, other.serialize().to_pybytes()]
+        assert read_alike(mixed, schema.arrow) is None
+        together = decode_together(
+            [stored(raw, 11) for raw in raws] + [stored(mixed[-1], len(other))], schema
+        )
+        assert together.equals(concat([*parts, other]))
+    words = RecordSchema(SCHEMAS["strings"])
+    text = small_records(words, 5, random.Random(8)).serialize().to_pybytes()
+    assert read_alike([text, text], words.arrow) is None
+
+
+def test_times_of_day_beyond_a_day_are_refused_in_many_as_in_one() -> None:
+    schema = RecordSchema(pa.schema([("at", pa.time32("s"))]))
+    moments = pa.Array.from_buffers(
+        pa.time32("s"), 2, [None, pa.py_buffer(np.array([1, 90_000], "<i4"))]
+    )
+    times = pa.array([0, 0]).cast(TIMESTAMP_TYPE)
+    bad = data_records(schema, pa.RecordBatch.from_arrays([moments], schema=schema.data), times)
+    good = bad.slice(0, 1)
+    for records, is_sound in ((bad, False), (pa.concat_batches([good, good]), True)):
+        raw = records.serialize().to_pybytes()
+        assert (decode_together([stored(raw, 2)] * 3, schema) is not None) == is_sound

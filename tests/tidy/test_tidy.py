@@ -30,7 +30,7 @@ ORDER = {
         proving read_ahead store_folder by_url folders new_trees
     """,
     "format": """
-        checksum columns arrow_metadata arrow_limits arrow_values same_types frame manifest
+        checksum columns arrow_metadata alike arrow_limits arrow_values same_types frame manifest
         durable_end acknowledgement retention input_queues offset_lengths schema records
         zstd_frames by_columns bodies by_reference
     """,
