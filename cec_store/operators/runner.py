@@ -112,9 +112,7 @@ class Runner:
             QueueReplaced: a source is another queue than the one that the log's positions are of.
         """
         if len(sources) != operator.inputs:
-            raise ValueError(
-                f"{len(sources)} sources for an operator with {operator.inputs} inputs"
-            )
+            raise ValueError(f"{len(sources)} sources for an operator of {operator.inputs} inputs")
         self.operator = _taken_once(operator)
         self.queue = queue
         self._sources = sources
