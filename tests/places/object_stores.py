@@ -286,8 +286,10 @@ def main(names: list[str]) -> int:
     with tempfile.TemporaryDirectory() as cache:
         # Each run proves its server anew, and leaves nothing in the user's cache.
         os.environ["XDG_CACHE_HOME"] = cache
-        for number, name in enumerate(names or SERVERS):
-            with running(SERVERS[name], 18_500 + number) as address:
+        # gcsfs would wait a minute for what the emulator does not know.
+        os.environ["GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"] = "false"
+        for name in names or SERVERS:
+            with running(SERVERS[name], 18_500 + [*SERVERS].index(name)) as address:
                 held.append(race(SERVERS[name], address))
     return 0 if all(held) else 1
 

@@ -431,6 +431,7 @@ class Recorded:
 
         self.loop, self.fails, self.zonal = get_loop(), fails, zonal
         self.asked: list[dict[str, object]] = []
+        self._location = ""
 
     def pipe_file(self, path: str, data: bytes, mode: str = "", overwrite: bool = True) -> None:
         self.asked.append({"mode": mode, "overwrite": overwrite})
@@ -466,6 +467,22 @@ def test_a_zonal_bucket_of_google_is_refused_before_anything_is_written() -> Non
     with pytest.raises(NoExclusiveCreate, match="seen half written"):
         google_store(calls).create("a", [b"x"])
     assert calls.asked == []
+
+
+@pytest.mark.parametrize(
+    ("location", "told"),
+    [("http://127.0.0.1:4443", 1), ("https://storage.googleapis.com", 0), ("", 0)],
+)
+def test_a_minute_that_google_s_client_waits_for_an_emulator_is_told(
+    caplog: pytest.LogCaptureFixture, location: str, told: int
+) -> None:
+    need("fsspec")
+    calls = Recorded()
+    calls._location = location
+    google_store(calls).create("a", [b"x"])
+    said = [r.getMessage() for r in caplog.records if r.name.endswith("gcs")]
+    assert len(said) == told
+    assert all("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT=false" in text for text in said)
 
 
 def test_azure_is_asked_not_to_overwrite() -> None:

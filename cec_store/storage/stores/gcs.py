@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import logging
+from typing import Any
+
 from fsspec.asyn import sync
 
 from cec_store.storage.stores.failures import Failure, failure_of, failure_of_status
 from cec_store.storage.stores.file_system import CreatingFileSystem
+
+_log = logging.getLogger(__name__)
+_SUPPORT = "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"
 
 
 class ZonalBucket(Exception):
@@ -19,6 +25,21 @@ class GcsFileSystem(CreatingFileSystem):
     """gcsfs tries again by itself: a "taken" may be its own, and is read back as always."""
 
     extra = "gcs"
+
+    def __init__(self, calls: Any) -> None:
+        """Raises as :class:`CreatingFileSystem`; warns of an endpoint that is not Google's.
+
+        Since 2026 gcsfs asks for the layout of a bucket over gRPC and TLS, which emulators lack.
+        """
+        super().__init__(calls)
+        endpoint = self.endpoint()
+        if hasattr(calls, "_is_zonal_bucket") and endpoint and "googleapis.com" not in endpoint:
+            _log.warning(
+                "%s: gcsfs may wait a minute for the layout of the bucket before each call, where "
+                "an emulator does not know it; set the variable %s=false before Python starts",
+                endpoint,
+                _SUPPORT,
+            )
 
     def endpoint(self) -> str:
         return str(getattr(self.calls, "_location", ""))
