@@ -127,6 +127,12 @@ def test_errors_are_pysparks_own_with_a_condition_of_each_kind(spark: Any, tmp_p
     commit = max((tmp_path / "q" / "log").rglob("*.commit"))
     commit.write_bytes(commit.read_bytes()[:-1] + b"x")
     assert condition_of(lambda: spark.read.format(JVM).load(path).collect()) == "CEC_DAMAGED"
+    commit.unlink()
+    commit.symlink_to(tmp_path / "nowhere")
+    with pytest.raises(AnalysisException) as caught:
+        spark.read.format(JVM).load(path).collect()
+    said = dict(caught.value.getMessageParameters())
+    assert (caught.value.getCondition(), said["path"]) == ("CEC_LOG", str(commit))
 
 
 def test_errors_say_which_option_column_or_path_it_was(spark: Any, tmp_path: Path) -> None:

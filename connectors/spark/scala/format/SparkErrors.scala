@@ -1,8 +1,10 @@
 package org.apache.spark.sql.cecstore.format
 
 import java.io.IOException
+import java.nio.file.FileSystemException
 import java.util.{Map => JMap}
 import scala.jdk.CollectionConverters._
+import org.apache.hadoop.fs.PathIOException
 import org.apache.spark.SparkThrowable
 import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.cecstore.CecLogException
@@ -45,7 +47,13 @@ private[cecstore] object SparkErrors {
     case e: IOException if Interrupts.isOne(e) => throw Interrupts.passed(e)
     case e: CecLogException => throw new RefusedQuery(
       e.getCondition, e.getMessageParameters.asScala.toMap, e.getMessage, e)
-    case e: IOException => throw new RefusedQuery("CEC_STORAGE", Map("reason" -> e.toString), e.toString, e)
+    case e: IOException => throw new RefusedQuery("CEC_STORAGE", pathOf(e) + ("reason" -> e.toString), e.toString, e)
+  }
+
+  private def pathOf(error: IOException): Map[String, String] = error match {
+    case e: FileSystemException => Map("path" -> e.getFile)
+    case e: PathIOException => Map("path" -> e.getPath.toString)
+    case _ => Map.empty
   }
 
   /** As of a path that is not there, whatever the format. */

@@ -54,7 +54,8 @@ private[cecstore] final class StateLog(folder: SegmentFolder, val ids: Array[Lon
       }
       found.filter(_.header.endsVersion(version)).getOrElse { SegmentTail.check(in, 0); throw missing(version) }
     case _ => throw new CecLogException(
-      s"$location: '$uniqueId' is no id of this state store: was the checkpoint made by another provider?")
+      s"$location: '$uniqueId' is no id of this state store: was the checkpoint made by another provider?",
+      named = Map("path" -> location, "version" -> version.toString))
   }
 
   private def findNewest(version: Long): FrameAt = {
@@ -81,7 +82,7 @@ private[cecstore] final class StateLog(folder: SegmentFolder, val ids: Array[Lon
   }
 
   private def missing(version: Long) =
-    new VersionMissing(s"$location: version $version is not in the state log")
+    new VersionMissing(location, version)
 
   /** The stream's previous BATCH frame, in this segment or in the one it builds on. */
   private def previous(frame: FrameAt): Option[FrameAt] = reader(frame.segment.id).before(frame).orElse {

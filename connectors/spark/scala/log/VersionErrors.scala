@@ -4,16 +4,17 @@ import scala.util.Using
 import org.apache.spark.sql.cecstore.CecLogException
 
 /** No segment holds the version. */
-private[cecstore] final class VersionMissing(message: String) extends CecLogException(message) {
-  override def getCondition: String = "CEC_VERSION_MISSING"
-}
+private[cecstore] final class VersionMissing(location: String, version: Long) extends CecLogException(
+      s"$location: version $version is not in the state log",
+      named = Map("path" -> location, "version" -> version.toString), condition = "CEC_VERSION_MISSING")
 
 /** Tells of a version that cannot be read which versions can. */
 private[cecstore] object VersionErrors {
   /** Do what needs a version; an error then names it, and the newest version that is sound. */
   def explained[A](log: StateLog, version: Long)(work: => A): A = try work catch {
-    case e: CecLogException => throw new CecLogException(
-      s"${e.getMessage}; version $version was wanted; ${newestSound(log)}. Restore the files, or restart the query from an older batch", e)
+    case e: CecLogException => throw e.told(
+      s"${e.getMessage}; version $version was wanted; ${newestSound(log)}. Restore the files, or restart the query from an older batch",
+      Map("version" -> version.toString))
   }
 
   /** By the rule for checkpoint format V1; every body that a load would need has been read. */
@@ -27,9 +28,9 @@ private[cecstore] object VersionErrors {
 
   /** The error with what is kept, where the version is older than that. */
   def withOldestKept(e: CecLogException, folder: SegmentFolder, version: Long, byId: Boolean): CecLogException =
-    Using.resource(new StateLog(folder))(oldestKept(_, byId)).filter(_ > version).map(oldest => new CecLogException(
+    Using.resource(new StateLog(folder))(oldestKept(_, byId)).filter(_ > version).map(oldest => e.told(
       s"${e.getMessage}; versions from $oldest on have all their segments, older ones are kept as " +
-        "spark.sql.streaming.minBatchesToRetain says", e)).getOrElse(e)
+        "spark.sql.streaming.minBatchesToRetain says", Map("oldest" -> oldest.toString))).getOrElse(e)
 
   /** The version from which on each has its extent, whatever vanishes meanwhile. Ids name segments before their merging. */
   private def oldestKept(log: StateLog, byId: Boolean): Option[Long] = {

@@ -89,7 +89,7 @@ private[cecstore] object DurableNote {
     SlotsAt.map(at => bytes.slice(at, at + SlotBytes)).filter(isSound).map { slot =>
       val in = Format.littleEndian(slot)
       if (in.getShort(8) != 1) {
-        throw new CecLogException(s"$path: format version ${in.getShort(8)}: upgrade cec-store")
+        throw new CecLogException(s"$path: format version ${in.getShort(8)}: upgrade cec-store", named = Map("path" -> path.toString))
       }
       DurableNote(in.getInt(12) & 0xffffffffL, Arrays.copyOfRange(slot, 16, 32).toIndexedSeq, in.getLong(32),
         in.getLong(40), in.getLong(48))

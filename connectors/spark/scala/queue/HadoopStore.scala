@@ -68,13 +68,14 @@ private[cecstore] final class HadoopStore(fs: FileSystem, root: Path, creation: 
       case e: IOException =>
         failure.addSuppressed(e)
         throw new CecLogException(
-          s"$path: it is not known whether this object was made ($failure); look for it, or try again", failure)
+          s"$path: it is not known whether this object was made ($failure); look for it, or try again", failure,
+          Map("path" -> path.toString))
     }
     found match {
       case Some(there) if there.isSameAs(sent) =>
         logInfo(s"cec: $path: it was made, though its store said: $failure")
       case Some(_) => throw taken(path, failure)
-      case None => throw new NotMade(s"$path: not made: ${failure.getMessage}", failure)
+      case None => throw new NotMade(path.toString, failure)
     }
   }
 

@@ -37,7 +37,7 @@ private[cecstore] final class LocalStore(root: Path) extends Store {
     try LocalFiles.syncNames(folder) catch {
       case e: IOException if Interrupts.isOne(e) => throw e
       case e: IOException => throw new CecLogException(s"$path: is there, but its name could not be put on disk and " +
-        "may go with the power; read it again before relying on it", e)
+        "may go with the power; read it again before relying on it", e, Map("path" -> path.toString))
     }
   }
 
@@ -60,7 +60,8 @@ private[cecstore] final class LocalStore(root: Path) extends Store {
     // A network file system that lost its reply answers its own second try so.
     case e: FileAlreadyExistsException => if (!Files.isSameFile(hidden, path)) throw e
     case e: UnsupportedOperationException => throw new CecLogException(
-      s"$path: this file system has no hard links, by which a file is made once and whole; use another", e)
+      s"$path: this file system has no hard links, by which a file is made once and whole; use another", e,
+      Map("path" -> path.toString))
   }
 
   private def makeDurably(folder: Path): Unit = {
@@ -128,7 +129,7 @@ private[cecstore] object LocalStore {
       val what = if (found.isSymbolicLink) "a symbolic link" else if (found.isDirectory) "a folder"
         else "a FIFO, a socket or a device"
       throw new CecLogException(s"$path: damage at byte 0: $what is in the place of a file; move it away; if the " +
-        "file had been written to, restore it from a copy")
+        "file had been written to, restore it from a copy", named = Map("path" -> path.toString))
     }
   }
 

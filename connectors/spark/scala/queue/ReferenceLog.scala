@@ -88,7 +88,9 @@ private[cecstore] final class ReferenceLog(store: Store) extends Logging {
 
   private def lost(number: Long, marked: Long): CecLogException = new CecLogException(
     s"${pathOf(number)}: the commit is missing: ${mark.path} says that the queue had $marked; restore it from a copy; " +
-      s"to go on without what it committed, move ${Names.Mark} away")
+      s"to go on without what it committed, move ${Names.Mark} away", named = placeOf(number))
+
+  private def placeOf(number: Long) = Map("path" -> pathOf(number), "commit" -> number.toString)
 
   /**
    * See that the queue that had this state stands here: one request of 128 bytes. Raises QueueReplaced, and
@@ -127,7 +129,7 @@ private[cecstore] final class ReferenceLog(store: Store) extends Logging {
   private def inconsistent(number: Long, reason: String): CecLogException =
     if (store.racing.isEmpty) damaged(number, reason)
     else new CecLogException(s"${pathOf(number)}: damage at byte 0: $reason; unless files were put here by hand, " +
-      twoWinners(number))
+      twoWinners(number), named = placeOf(number))
 
   /** The commit that made the queue. */
   def first(): LogObject = neededCommit(0)
@@ -265,7 +267,7 @@ private[cecstore] final class ReferenceLog(store: Store) extends Logging {
       } else {
         val newer = refresh(state, proving = true)
         if (newer.number == state.number) {
-          throw new CecLogException(s"${pathOf(made.number)}: is there, and cannot be read")
+          throw new CecLogException(s"${pathOf(made.number)}: is there, and cannot be read", named = placeOf(made.number))
         }
         add(newer)(next)
       }

@@ -19,9 +19,8 @@ private[cecstore] final case class Entry(name: String, size: Long) {
 }
 
 /** The object was not made: the same bytes may be created again. */
-private[cecstore] final class NotMade(message: String, cause: Throwable) extends CecLogException(message, cause) {
-  override def getCondition: String = "CEC_NOT_MADE"
-}
+private[cecstore] final class NotMade(path: String, cause: Throwable) extends CecLogException(
+      s"$path: not made: ${cause.getMessage}", cause, Map("path" -> path), "CEC_NOT_MADE")
 
 /**
  * Objects under one URL, each made once and whole, as `cec_store/storage/stores/store.py` has it. Names are relative
@@ -85,7 +84,7 @@ private[cecstore] object Store {
       case _ if singleWriter || reading => new HadoopStore(fs, root, ByOneWriter, needsProof = false)
       case scheme => throw new CecLogException(s"$root: $scheme:// offers no way to make an object only where there " +
         s"is none ($Conditional), so writers could overwrite each other: use another; with one writer only, and " +
-        "never two, set the option singleWriter=true")
+        "never two, set the option singleWriter=true", named = Map("path" -> root.toString))
     }
   }
 

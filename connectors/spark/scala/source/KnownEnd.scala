@@ -91,7 +91,7 @@ private[cecstore] object KnownEnd {
     val in = Format.littleEndian(bytes)
     val version = in.getShort(8)
     if (version != 1 && version != ByObject) {
-      throw new CecLogException(s"$path: format version $version: upgrade cec-store")
+      throw new CecLogException(s"$path: format version $version: upgrade cec-store", named = Map("path" -> path))
     }
     val found = Manifest(in.getInt(12) & 0xffffffffL, Arrays.copyOfRange(bytes, 16, 32).toIndexedSeq, in.getLong(32),
       in.getLong(40), version == ByObject)
@@ -150,5 +150,5 @@ private[cecstore] object KnownEnd {
   private def older(store: Store, folder: String, manifest: Manifest, name: String) = new CecLogException(
     f"${store.url}/${folder}manifest-${manifest.epoch}%010d: damage at byte 0: the manifest is older than $name, " +
       f"which it " +
-      s"does not know of; $Advice")
+      s"does not know of; $Advice", named = Map("queue" -> store.url))
 }

@@ -39,7 +39,8 @@ private[cecstore] final class QueueConsumer(store: Store, name: String, start: M
       val offsets = commit.starts.indices.map(n => start.getOrElse(n, commit.starts(n)))
       offsets.indices.find(n => offsets(n) < commit.starts(n) || offsets(n) > commit.ends(n)).foreach { n =>
         throw new CecLogException(s"${store.url}: consumer '$name' cannot start at ${offsets(n)} of partition $n, " +
-          s"which is not in ${commit.starts(n)} … ${commit.ends(n)}")
+          s"which is not in ${commit.starts(n)} … ${commit.ends(n)}",
+          named = Map("queue" -> store.url, "consumer" -> name, "partition" -> n.toString))
       }
       val made = Registration(offsets, Registration.newestNumber(store, name) + 1)
       Some(withSettings(state, commit.settings.updated(Registration.Setting + name, made.encoded)))
@@ -99,7 +100,8 @@ private[cecstore] final class QueueConsumer(store: Store, name: String, start: M
     if (ends.exists { case (n, end) => end > state.commit.ends.lift(n).getOrElse(0L) }) state = log.refresh(state)
     ends.find { case (n, end) => end > state.commit.ends.lift(n).getOrElse(-1L) }.foreach { case (n, end) =>
       throw new CecLogException(s"${store.url}: consumer '$name' acknowledges $end of partition $n, whose end is " +
-        state.commit.ends.lift(n).fold("not there")(_.toString))
+        state.commit.ends.lift(n).fold("not there")(_.toString),
+        named = Map("queue" -> store.url, "consumer" -> name, "partition" -> n.toString))
     }
     def raised(before: IndexedSeq[Long]) =
       ofAll(before).zipWithIndex.map { case (old, n) => math.max(old, ends.getOrElse(n, 0L)) }
@@ -107,7 +109,8 @@ private[cecstore] final class QueueConsumer(store: Store, name: String, start: M
       effectsSaved = raised(said.effectsSaved))
     if (now.received != said.received || now.effectsSaved != said.effectsSaved) {
       def fenced = new CecLogException(
-        s"${store.url}: somebody has taken over consumer '$name'; nothing more is acknowledged here")
+        s"${store.url}: somebody has taken over consumer '$name'; nothing more is acknowledged here",
+        named = Map("queue" -> store.url, "consumer" -> name))
       if (!isCreated(now)) throw fenced
       try log.prove(state) catch {
         case e: QueueReplaced =>
