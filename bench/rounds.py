@@ -32,6 +32,8 @@ class Options:
     """Where files are written: a new directory, removed at the end."""
     parts: tuple[str, ...] = ()
     """Those of its parts that are to be measured, in their order; all unless asked for."""
+    before: Path | None = None
+    """Another checkout, whose own script takes turns with this one."""
 
     def size(self, full: int, quick: int) -> int:
         return max(1, int((quick if self.quick else full) * self.scale))
@@ -44,6 +46,7 @@ def options(
     takes: str = "under a minute",
     parts: Sequence[str] = (),
     long_parts: Sequence[str] = (),
+    has_before: bool = False,
 ) -> Iterator[Options]:
     """Parse the command line and make the folder; ``turns`` of each, at full size and quick.
 
@@ -60,6 +63,8 @@ def options(
     parser.add_argument("--dir", type=Path, default=WORK, help="a directory on the disk to measure")
     if parts:
         parser.add_argument("--only", nargs="+", choices=parts, help="some of it; the rest stays")
+    if has_before:
+        parser.add_argument("--before", type=Path, help="a checkout to be compared with")
     asked = parser.parse_args()
     usual = [each for each in parts if not (asked.quick and each in long_parts)]
     wanted = getattr(asked, "only", None) or usual
@@ -68,7 +73,8 @@ def options(
     try:
         rounds = asked.rounds or (quick if asked.quick else full)
         chosen = tuple(each for each in parts if each in wanted)
-        yield Options(asked.quick, rounds, asked.scale, folder, chosen)
+        before = getattr(asked, "before", None)
+        yield Options(asked.quick, rounds, asked.scale, folder, chosen, before)
     finally:
         shutil.rmtree(folder)
 

@@ -13,11 +13,22 @@ import pyarrow.parquet as pq
 import pytest
 
 from support.paths import BENCH
+from support.stores.needed import need
 
 FIGURES = {
     "append.py": {"append_vs_ipc", "append_vs_sqlite"},
     "columns.py": {"two_of_ten_read_ratio", "bytes_vs_body", "write_ratio"},
     "burst.py": {"burst_windows", "burst_rss_gb", "burst_lost", "burst_pause_s"},
+    "one_log.py": {
+        "group_commit_us_plain",
+        "ack_us_one",
+        "reader_poll_us_plain",
+        "create_ms_one",
+        "reopen_ms_plain",
+        "s3_puts_per_group_one",
+        "commit_bytes_plain",
+        "open_requests_1m_commits",
+    },
     "rebuild.py": {"rebuild_vs_reference", "rebuild_vs_read"},
     "opening.py": {"open_reads_per_gb", "follow_vs_frames", "help_cpu_ms"},
     "paper_availability.py": {
@@ -41,6 +52,8 @@ FIGURES = {
 def test_ends_with_its_figures(script: str, tmp_path: Path) -> None:
     if script.startswith("paper_"):
         pytest.importorskip("matplotlib")
+    if script == "one_log.py":
+        need("s3fs", "moto.server")
     if script in ("paper_migration.py", "recovery_plans.py"):
         pytest.importorskip("scipy")
     tiny = ["--quick", "--rounds", "1", "--scale", "0.02", "--dir", str(tmp_path)]

@@ -11,88 +11,23 @@ import pyarrow as pa
 import pytest
 
 from cec_store import PartitionedQueue
-from cec_store.format.by_reference.commits import (
-    SEGMENT_COLUMNS,
-    Operation,
-    ReferenceCommit,
-    ReferenceObject,
-    segments_of,
-)
 from cec_store.format.schema import RecordSchema
-from cec_store.partitioned.by_reference.queue_state import QueueState, summary_base
 from cec_store.partitioned.by_reference.reference_queue import ReferenceQueue
-from cec_store.partitioned.by_reference.segment_objects import SegmentMaker
-from cec_store.storage.names import commit_object_name, summary_object_name
+from cec_store.storage.names import commit_object_name
 from cec_store.storage.stores.by_url import store_at
 from cec_store.storage.stores.proving import prove_exclusive_creates
-from cec_store.storage.stores.store import Store
+from support.places.long_histories import RECORDS, SCHEMA, STEP_US, long_history
 from support.stores.counting import CountingStore
 from support.stores.faulty_proxy import FaultyProxy, proxy_to
 from support.stores.s3_server import BUCKET, options_of, s3_server
 
-SCHEMA = RecordSchema(pa.schema([("n", pa.int64())]))
-LOG_ID = bytes(range(16))
 COMMITS = 100_000
-RECORDS = 3
-STEP_US = 1_000_000
 
 
 @pytest.fixture(scope="module")
 def proxy() -> Iterator[FaultyProxy]:
     with s3_server() as address, proxy_to(address) as found:
         yield found
-
-
-def segments(real: dict[str, object], numbers: np.typing.NDArray[np.int64]) -> pa.RecordBatch:
-    """Of the commits of these numbers, one each; all of them name one and the same object."""
-    count = len(numbers)
-    columns = {
-        name: pa.array([real.get(name)] * count, SEGMENT_COLUMNS.field(name).type)
-        for name in SEGMENT_COLUMNS.names
-    }
-    moments = numbers * STEP_US
-    columns |= {
-        "first_offset": pa.array((numbers - 1) * RECORDS), "least_us": pa.array(moments),
-        "greatest_us": pa.array(moments), "removed": pa.array(np.zeros(count, np.bool_)),
-    }  # fmt: skip
-    return pa.RecordBatch.from_arrays(list(columns.values()), schema=SEGMENT_COLUMNS)
-
-
-def long_history(store: Store) -> None:
-    """What opening and searching a queue of so many commits reads; the rest is empty objects."""
-    now = [0]
-    maker = SegmentMaker(SCHEMA, lambda: now[0])
-    maker.append(pa.record_batch({"n": [1, 2, 3]}))
-    real = maker.finish(store, "q", 0, 0)
-    assert real is not None
-    make = ReferenceCommit(Operation.MAKE, starts=(0,), ends=(0,), schema=SCHEMA)
-    first = ReferenceObject(0, LOG_ID, make, segments_of([]), 1, salt=COMMITS)
-    store.create(commit_object_name(0), first.encode())
-    whole = COMMITS - COMMITS % 4096
-    state = QueueState.of([first])
-    parts = [np.arange(1, whole + 1), *(np.array([n]) for n in range(whole + 1, COMMITS + 1))]
-    last_folder = COMMITS - COMMITS % 1000
-    for numbers in parts:
-        number = int(numbers[-1])
-        commit = ReferenceCommit(
-            Operation.APPEND, "q", number, starts=(0,), ends=(number * RECORDS,),
-            queries={"q": number},
-        )  # fmt: skip
-        added = ReferenceObject(
-            number, LOG_ID, commit, segments(real, numbers), number, salt=number,
-            after=(number - 1, number - 1),
-        )  # fmt: skip
-        state = state.after(added)
-        summary = state.summary(number)
-        if number >= COMMITS - 4:
-            store.create(commit_object_name(number), added.encode())
-        elif number >= last_folder:
-            store.create(commit_object_name(number), [b"not read"])
-        is_needed = summary_base(number) == 0 or number % 64 == 0 or number >= COMMITS - 4
-        if summary is not None and is_needed:
-            store.create(summary_object_name(number), summary.encode())
-        elif summary is not None and number >= last_folder:
-            store.create(summary_object_name(number), [b"not read"])
 
 
 def kinds(proxy: FaultyProxy) -> dict[str, int]:
@@ -103,7 +38,7 @@ def test_a_queue_of_100_000_commits_opens_and_is_searched_in_ten_requests_each(
     proxy: FaultyProxy,
 ) -> None:
     url = f"s3://{BUCKET}/long"
-    long_history(store_at(url, options_of(proxy.address)))
+    long_history(store_at(url, options_of(proxy.address)), COMMITS)
     store = store_at(url, options_of(proxy.address))
     store.list("nothing")  # connected
     proxy.requests.clear()
