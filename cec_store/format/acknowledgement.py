@@ -1,4 +1,4 @@
-"""What a consumer has acknowledged, as it stands on disk. docs/format.md §10."""
+"""A consumer's acknowledgement as it stands on disk. docs/format.md §10."""
 
 from __future__ import annotations
 

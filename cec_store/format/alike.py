@@ -14,7 +14,7 @@ import pyarrow as pa
 from cec_store.format.arrow_metadata import field_at, message_header, pairs_at
 
 _PREFIX_BYTES = 8
-"""Of a message: the marker, and how long the metadata is."""
+"""Head of a message: the marker, and how long the metadata is."""
 
 
 def read_alike(raws: Sequence[bytes], schema: pa.Schema) -> pa.RecordBatch | None:
@@ -30,12 +30,12 @@ def read_alike(raws: Sequence[bytes], schema: pa.Schema) -> pa.RecordBatch | Non
         return None
     first = raws[0]
     body = _PREFIX_BYTES + int.from_bytes(first[4:_PREFIX_BYTES], "little")
-    said, size = first[:body], len(first)
-    if not all(len(raw) == size and raw.startswith(said) for raw in raws):
+    prefix, size = first[:body], len(first)
+    if not all(len(raw) == size and raw.startswith(prefix) for raw in raws):
         return None
     # What Arrow finds in order in the one is in order in all.
     rows = pa.ipc.read_record_batch(pa.ipc.read_message(first), schema).num_rows
-    metadata = said[_PREFIX_BYTES:]
+    metadata = prefix[_PREFIX_BYTES:]
     nodes = pairs_at(metadata, field_at(metadata, message_header(metadata), 1))
     buffers = pairs_at(metadata, field_at(metadata, message_header(metadata), 2))
     if nodes.tolist() != [[rows, 0]] * len(schema) or len(buffers) != 2 * len(schema):

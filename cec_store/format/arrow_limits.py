@@ -1,4 +1,4 @@
-"""What pyarrow would read and a log refuses, as its bytes may come from anyone."""
+"""Checks of Arrow data that pyarrow would read and a log refuses, as bytes may come from anyone."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _RECORD_BATCH = 3
 
 
 def is_plain_batch(message: pa.ipc.Message) -> bool:
-    """Whether this is a record batch whose buffers are not compressed one by one.
+    """Return whether this is a record batch whose buffers are not compressed one by one.
 
     Those that are would inflate past what the frame header states (codec 3 checks what they claim).
     """

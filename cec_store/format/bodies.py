@@ -28,7 +28,7 @@ from cec_store.format.zstd_frames import Inflater, inflate
 from cec_store.values import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US
 
 RECORDS_BYTES_MAX = BODY_BYTES_MAX - (1 << 20)
-"""Of many records in one frame: an incompressible body must still fit."""
+"""Limit of many records in one frame: an incompressible body must still fit."""
 COLUMNS_BYTES_MIN = 32 << 10
 """Before compression: smaller bodies are compressed as a whole, which takes less."""
 _KEY_CHARS_MAX = 200

@@ -31,5 +31,5 @@ def with_crc(data: bytes) -> bytes:
 
 
 def crc_is_right(data: bytes) -> bool:
-    """Whether the last four bytes are the CRC of those before."""
+    """Return whether the last four bytes are the CRC of those before."""
     return crc32c(data[:-4]) == int.from_bytes(data[-4:], "little")

@@ -39,7 +39,7 @@ class DurableEnd(NamedTuple):
 
 
 def decode_durable_ends(data: bytes, path: str) -> list[DurableEnd]:
-    """What the sound slots of a file say; one that is torn, lost or was never written is absent.
+    """Return the records of the sound slots; one that is torn, lost or was never written is absent.
 
     Raises:
         UnsupportedVersion: a later format wrote one of them.

@@ -163,7 +163,7 @@ class FrameHeader(NamedTuple):
 
     @property
     def continues(self) -> bool:
-        """Whether the step that it belongs to goes on in the next BATCH frame."""
+        """True if the step that it belongs to continues in the next BATCH frame."""
         return bool(self.codec & CONTINUES)
 
     @property
@@ -228,7 +228,7 @@ def raw_bytes_max(body_bytes: int, record_count: int = 0) -> int:
 
 
 def body_is_sound(header: FrameHeader, body: pa.Buffer | bytes) -> bool:
-    """Whether these are the bytes that the header describes."""
+    """Return whether these are the bytes that the header describes."""
     return len(body) == header.body_bytes and crc32c(body) == header.body_crc
 
 

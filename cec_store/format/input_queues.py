@@ -23,9 +23,9 @@ class InputQueues:
     """The file's content."""
 
     log_id: bytes
-    """Of the queue that the operator writes."""
+    """Id of the queue that the operator writes."""
     queues: tuple[str, ...]
-    """Of each input the id of the queue that it is, 32 hex digits; empty where it is none."""
+    """Id of the queue that each input is, 32 hex digits; empty where it is none."""
 
     @classmethod
     def of(cls, log_id: bytes, queues: Sequence[str]) -> InputQueues:
@@ -54,7 +54,7 @@ class InputQueues:
             raise damaged_input_queues(path, 0, "what the inputs are fails its checksum")
         at = range(_LAYOUT.size, due - _CRC_BYTES, _ID_BYTES)
         ids = [data[byte : byte + _ID_BYTES] for byte in at]
-        return cls(log_id, tuple(each.hex() if any(each) else "" for each in ids))
+        return cls(log_id, tuple(queue_id.hex() if any(queue_id) else "" for queue_id in ids))
 
 
 def damaged_input_queues(path: str, byte: int, reason: str) -> CorruptLog:

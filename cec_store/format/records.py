@@ -28,7 +28,7 @@ from cec_store.format.schema import (
 
 
 def to_timestamps(values: pa.Array) -> pa.Array:
-    """As ``timestamp[us, UTC]``; finer units are cut to microseconds.
+    """Return ``timestamp[us, UTC]``; finer units are cut to microseconds.
 
     Raises:
         SchemaMismatch: wrong type, a null, or a value outside 64 bits of microseconds.
@@ -77,10 +77,10 @@ def stored_table(table: pa.Table) -> pa.Table:
         SchemaMismatch: a column of views is no sound one, or more than fits.
     """
     for place, field in enumerate(table.schema):
-        wanted = field.with_type(stored_type(field.type))
-        if wanted.type != field.type:
-            chunks = [_fit_column(field, chunk, wanted) for chunk in table.column(place).chunks]
-            table = table.set_column(place, wanted, pa.chunked_array(chunks, wanted.type))
+        stored = field.with_type(stored_type(field.type))
+        if stored.type != field.type:
+            chunks = [_fit_column(field, chunk, stored) for chunk in table.column(place).chunks]
+            table = table.set_column(place, stored, pa.chunked_array(chunks, stored.type))
     return table
 
 
@@ -123,24 +123,24 @@ def fit_columns(schema: pa.Schema, batch: pa.RecordBatch) -> list[pa.Array]:
         unknown = [n for n in batch.schema.names if n not in schema.names]
         raise SchemaMismatch(f"columns do not fit: missing {missing}, unknown {unknown}")
     return [
-        _fit_column(batch.schema.field(wanted.name), batch.column(wanted.name), wanted)
-        for wanted in schema
+        _fit_column(batch.schema.field(target.name), batch.column(target.name), target)
+        for target in schema
     ]
 
 
-def _fit_column(field: pa.Field, column: pa.Array, wanted: pa.Field) -> pa.Array:
-    if column.type == wanted.type and field.metadata is None:
+def _fit_column(field: pa.Field, column: pa.Array, target: pa.Field) -> pa.Array:
+    if column.type == target.type and field.metadata is None:
         return column
-    if not is_same_field(wanted, field.with_type(stored_type(column.type))):
-        kinds = [_described(each) for each in (field, wanted)]
-        raise SchemaMismatch(f"column {wanted.name!r} is {kinds[0]}, not {kinds[1]}")
-    if column.type == wanted.type:
+    if not is_same_field(target, field.with_type(stored_type(column.type))):
+        kinds = [_described(one) for one in (field, target)]
+        raise SchemaMismatch(f"column {target.name!r} is {kinds[0]}, not {kinds[1]}")
+    if column.type == target.type:
         return column
     try:
         check_structure(column)  # a cast follows views and runs wherever they point
-        return retyped(as_stored(column), wanted.type)
+        return retyped(as_stored(column), target.type)
     except pa.ArrowInvalid as error:
-        raise SchemaMismatch(f"column {wanted.name!r} is {column.type}: {error}") from error
+        raise SchemaMismatch(f"column {target.name!r} is {column.type}: {error}") from error
 
 
 def _described(field: pa.Field) -> str:

@@ -30,16 +30,16 @@ _SIZE_NAMES = {"tib": "TiB", "gib": "GiB", "mib": "MiB", "kib": "KiB"}
 
 
 class RetentionMode(IntEnum):
-    """What may be deleted without being asked. Frozen numbers."""
+    """Rule by which rows may be deleted without being asked. Frozen numbers."""
 
     FOREVER = 0
     """Nothing."""
     CONSUMERS = 1
-    """What all registered consumers have acknowledged as saved."""
+    """Rows that all registered consumers have acknowledged as saved."""
     TIME = 2
-    """What was written longer ago."""
+    """Rows that were written longer ago."""
     BYTES = 3
-    """What is more than so many bytes."""
+    """Rows beyond so many bytes."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Retention:
     """Microseconds or bytes; 0 for the modes that have none."""
 
     @classmethod
-    def of(cls, wanted: Retention | str | timedelta | int) -> Retention:
+    def of(cls, asked: Retention | str | timedelta | int) -> Retention:
         """``forever``, ``consumers``, a length of time or a number of bytes.
 
         As text ``7d`` (of w, d, h, min, s, ms, us) or ``10GiB`` (of B, kB … TB, KiB … TiB).
@@ -66,26 +66,26 @@ class Retention:
         Raises:
             ValueError: anything else.
         """
-        if isinstance(wanted, Retention):
-            return wanted
-        if isinstance(wanted, timedelta):
-            return cls._checked(RetentionMode.TIME, wanted // timedelta(microseconds=1), wanted)
-        if isinstance(wanted, int) and not isinstance(wanted, bool):
-            return cls._checked(RetentionMode.BYTES, wanted, wanted)
-        text = wanted.strip().lower() if isinstance(wanted, str) else ""
+        if isinstance(asked, Retention):
+            return asked
+        if isinstance(asked, timedelta):
+            return cls._checked(RetentionMode.TIME, asked // timedelta(microseconds=1), asked)
+        if isinstance(asked, int) and not isinstance(asked, bool):
+            return cls._checked(RetentionMode.BYTES, asked, asked)
+        text = asked.strip().lower() if isinstance(asked, str) else ""
         if text in ("forever", "consumers"):
             return cls(RetentionMode[text.upper()])
         match = _WRITTEN.fullmatch(text)
         number, unit = (int(match[1]), match[2]) if match else (0, "")
         if unit in _TIMES_US:
-            return cls._checked(RetentionMode.TIME, number * _TIMES_US[unit], wanted)
-        return cls._checked(RetentionMode.BYTES, number * _SIZES.get(unit, 0), wanted)
+            return cls._checked(RetentionMode.TIME, number * _TIMES_US[unit], asked)
+        return cls._checked(RetentionMode.BYTES, number * _SIZES.get(unit, 0), asked)
 
     @classmethod
-    def _checked(cls, mode: RetentionMode, value: int, wanted: object) -> Retention:
+    def _checked(cls, mode: RetentionMode, value: int, asked: object) -> Retention:
         if not 0 < value < _VALUE_END:
             raise ValueError(
-                f"no retention: {wanted!r}; it is forever, consumers, a time above 0 such as 7d or "
+                f"no retention: {asked!r}; it is forever, consumers, a time above 0 such as 7d or "
                 "a size such as 10GiB"
             )
         return cls(mode, value)
@@ -113,9 +113,9 @@ class KeptRetention:
     set_us: int
 
     def encode(self) -> bytes:
-        said = self.retention
+        rule = self.retention
         data = _LAYOUT.pack(
-            _MAGIC, _VERSION, RETENTION_BYTES, said.mode, self.log_id, said.value, self.set_us, 0
+            _MAGIC, _VERSION, RETENTION_BYTES, rule.mode, self.log_id, rule.value, self.set_us, 0
         )
         return with_crc(data)
 

@@ -23,8 +23,8 @@ def extension_name(field: pa.Field) -> str | None:
     if isinstance(field.type, pa.BaseExtensionType):
         name: str = field.type.extension_name
         return name
-    said = (field.metadata or {}).get(EXTENSION_NAME)
-    return None if said is None else said.decode()
+    encoded = (field.metadata or {}).get(EXTENSION_NAME)
+    return None if encoded is None else encoded.decode()
 
 
 def is_same_field(stored: pa.Field, other: pa.Field) -> bool:

@@ -25,7 +25,7 @@ _TIMESTAMP_COLUMN, _KEY_COLUMNS = b"cec.timestamp_column", b"cec.key_columns"
 
 
 class RecordKind(IntEnum):
-    """What a record says. Frozen on disk: never renumber, never reuse.
+    """Kind of a record. Frozen on disk: never renumber, never reuse.
 
     Examples:
         >>> kinds = {RecordKind.OPEN, RecordKind.CHECK, RecordKind.RESULT}
@@ -42,7 +42,7 @@ class RecordKind(IntEnum):
     RESULT = 4
     """The window's result; it closes the window."""
     DETERMINANT = 5
-    """What chance has decided in a step: order of arrival, clock, seed."""
+    """Decisions of chance in a step: order of arrival, clock, seed."""
     GAP = 6
     """The operator has lost its state: no window is open, and input before it was skipped."""
 
@@ -68,7 +68,7 @@ class RecordSchema:
     timestamp_column: str | None = None
     key_columns: tuple[str, ...] = ()
     determinants: bool = False
-    """Whether there are records of what chance has decided."""
+    """True if there are records of decisions of chance."""
     arrow: pa.Schema = field(init=False, compare=False)
     """The record schema as stored."""
     checked: pa.Schema = field(init=False, compare=False, repr=False)
@@ -78,8 +78,12 @@ class RecordSchema:
         for part in ("data", "key", "state"):
             object.__setattr__(self, part, _stored(getattr(self, part)))
         # Those of another queue, if the schema was read from one.
-        said = dict(self.data.metadata or {})
-        own = {name: said[name] for name in said if name not in (_TIMESTAMP_COLUMN, _KEY_COLUMNS)}
+        metadata = dict(self.data.metadata or {})
+        own = {
+            name: metadata[name]
+            for name in metadata
+            if name not in (_TIMESTAMP_COLUMN, _KEY_COLUMNS)
+        }
         object.__setattr__(self, "data", self.data.with_metadata(own or None))
         self._check()
         columns = [pa.field(KIND, pa.uint8()), pa.field(TIMESTAMP, TIMESTAMP_TYPE)]
@@ -140,10 +144,10 @@ class RecordSchema:
         inputs = sum(name.startswith("_input_") for name in names)
         key = pa.schema(list(arrow.field(KEY).type)) if KEY in names else None
         state = pa.schema(list(arrow.field(STATE).type)) if STATE in names else None
-        said = arrow.metadata or {}
-        column = said.get(_TIMESTAMP_COLUMN)
-        keys = tuple(json.loads(said.get(_KEY_COLUMNS, b"[]")))
-        data = pa.schema([f for f in arrow if not f.name.startswith("_")], said)
+        metadata = arrow.metadata or {}
+        column = metadata.get(_TIMESTAMP_COLUMN)
+        keys = tuple(json.loads(metadata.get(_KEY_COLUMNS, b"[]")))
+        data = pa.schema([f for f in arrow if not f.name.startswith("_")], metadata)
         schema = cls(
             data, key, state, inputs, column.decode() if column else None, keys,
             DETERMINANT in names,
@@ -158,7 +162,7 @@ class RecordSchema:
 
     def is_as(self, other: RecordSchema) -> bool:
         """Return True if that holds, and the columns have the same roles."""
-        roles = [(each.timestamp_column, each.key_columns) for each in (self, other)]
+        roles = [(schema.timestamp_column, schema.key_columns) for schema in (self, other)]
         return self.has_columns_of(other) and roles[0] == roles[1]
 
     def encode(self) -> bytes:

@@ -1,4 +1,4 @@
-"""What an operator still needs of its input, and telling the inputs' consumers what it does not.
+"""The input that an operator still needs; the rest is acknowledged to the inputs' consumers.
 
 High-availability paper (Hwang and others, 2005), 5.2.2: input-tuple indicators, low watermarks that
 never fall. They are kept for each frame, and for fewer of the older ones: in between, the one
@@ -119,7 +119,7 @@ class Acknowledging:
                     f"its input was acknowledged as saved up to {consumer.effects_saved}; give it "
                     "back its records, or drop the consumer and register it anew"
                 )
-        saved = [each.effects_saved if each else 0 for each in self._consumers]
+        saved = [consumer.effects_saved if consumer else 0 for consumer in self._consumers]
         position = np.array(saved, np.int64)
         self._needed = NeededInput(end_offset, position)
         return position

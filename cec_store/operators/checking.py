@@ -1,4 +1,4 @@
-"""Whether an operator is of the class that it says: run again, from the beginning and from later.
+"""Checks an operator's declared class by running it again, from the beginning and from later.
 
 High-availability paper (Hwang and others, 2005), 3.2. Stands with the operators, as it is their
 contract that is checked: it knows no log and no scheme.
@@ -38,7 +38,7 @@ class Output:
     rows: list[str]
 
     def since(self, position: int) -> Output:
-        """What came of the input from this position on."""
+        """Return the output that the input from this position on has caused."""
         first = int(np.searchsorted(self.positions, position, side="right"))
         return Output(self.positions[first:], self.rows[first:])
 
@@ -85,15 +85,15 @@ def observe(
         others += [run_lagging(make(), sources, step_rows_max, luck(), seed) for seed in range(2)]
     if any(whole.items() != other.items() for other in others):
         return Observation(NetworkType.ARBITRARY, tuple(start.tolist()))
-    found = Observation(NetworkType.REPEATABLE, tuple(start.tolist()))
+    observed = Observation(NetworkType.REPEATABLE, tuple(start.tolist()))
     order = list(NetworkType)
     half = ends[: max(1, len(ends) // 2)]
     for begin in half[:: max(1, len(half) // restarts)]:
         again, _ = run(make(), sources, begin, step_rows_max, luck())
         shown = _TYPE_OF[compare(whole.since(int(begin.sum())), again)]
-        if order.index(shown) > order.index(found.type):
-            found = Observation(shown, tuple(begin.tolist()))
-    return found
+        if order.index(shown) > order.index(observed.type):
+            observed = Observation(shown, tuple(begin.tolist()))
+    return observed
 
 
 def check_declaration(
@@ -104,7 +104,7 @@ def check_declaration(
     step_rows_max: int = 64,
     luck: Callable[[], Luck] = Luck,
 ) -> Observation:
-    """What :func:`observe` has seen, which must not be more general than what is declared.
+    """Return what :func:`observe` has seen, which must not be more general than what is declared.
 
     Raises:
         WrongDeclaration: it is.
@@ -113,15 +113,15 @@ def check_declaration(
         >>> check_declaration(averages, [source]).type.value
         'repeatable'
     """
-    found = observe(make, sources, restarts=restarts, step_rows_max=step_rows_max, luck=luck)
+    observed = observe(make, sources, restarts=restarts, step_rows_max=step_rows_max, luck=luck)
     operator, order = make(), list(NetworkType)
-    if order.index(found.type) > order.index(operator.operator_type):
+    if order.index(observed.type) > order.index(operator.operator_type):
         raise WrongDeclaration(
             f"{type(operator).__name__} is declared {operator.operator_type.value}, but begun with "
-            f"an empty state at input position {list(found.position)} it is {found.type.value}; "
-            "declare that as its operator_type"
+            f"an empty state at input position {list(observed.position)} it is "
+            f"{observed.type.value}; declare that as its operator_type"
         )
-    return found
+    return observed
 
 
 def run(
@@ -172,7 +172,7 @@ class _Growing:
         self.has_ended = True
 
     def read(self, start: int, stop: int | None = None) -> Iterator[InputBatch]:
-        """As of :class:`.contract.Source`."""
+        """Read as :class:`.contract.Source` says."""
         if stop is None and not self.has_ended:
             stop = max(start, self._there)
         return self._source.read(start, stop)
@@ -213,7 +213,7 @@ class _Taking:
 
 
 def compare(expected: Output, again: Output) -> RecoveryType:
-    """What somebody downstream sees who has had the one and gets the other (3.1).
+    """Return what a reader downstream sees that had the one and gets the other (3.1).
 
     Repeating: nothing comes that was not there, at its place; in the end all of it does.
     Convergent: other rows come first. Divergent: up to the end. Both begin at one position.

@@ -60,7 +60,7 @@ class Choosing:
         self._is_by_arrival = Chance.ARRIVALS in operator.chances and idle_timeout_us is None
         self._live = LiveInputs(sources, step_rows_max, idle_timeout_us, luck.clock_us)
         self._clock_us: int | None = None
-        """Of the last step: a clock that is set back stands still here."""
+        """Clock of the last step; it stands still while the system's clock is behind it."""
 
     @property
     def waits_for(self) -> tuple[int, ...]:
@@ -108,7 +108,7 @@ class Choosing:
 
 
 def determinant_of(step: Step, chances: Chance) -> pa.StructArray:
-    """What the log says of a step, one record: the order in runs of one input, not in rows."""
+    """Return the log's record of a step: the order in runs of one input, not in rows."""
     runs = runs_of(step.source) if Chance.ARRIVALS in chances else None
     value = {
         "arrivals": runs,

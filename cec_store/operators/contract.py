@@ -1,4 +1,4 @@
-"""What goes into one step of an operator and what comes out of it, as values."""
+"""Input and output of one step of an operator, as values."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Source(Protocol):
 
 @dataclass(frozen=True)
 class Choices:
-    """What chance has decided about a step, beside the order of its rows."""
+    """Decisions of chance about a step, beside the order of its rows."""
 
     clock_us: int | None = None
     """When it was taken, for who depends on the clock; never falls from step to step."""
@@ -116,14 +116,14 @@ def _no_slots() -> Ints:
 
 @dataclass(frozen=True)
 class Effects:
-    """What a step did. Slots name open windows: small integers that the operator reuses."""
+    """Effects of a step. Slots name open windows: small integers that the operator reuses."""
 
     rows: pa.RecordBatch
     """Output rows in the order of the input rows that caused them."""
     keys: pa.StructArray | None
     """Window key of each output row where they are results; ``None`` for data rows."""
     causes: Ints
-    """For each output row the row of the step that caused it; never falls. −1: the clock,
+    """Row of the step that caused each output row; never falls. −1: the clock,
     before the first row."""
     closed: Ints = field(default_factory=_no_slots)
     """Slots closed in this step that were open before it."""
@@ -150,15 +150,15 @@ class Operator(Protocol):
     state_schema: pa.Schema | None
     """Fields of a window's state."""
     operator_type: NetworkType = NetworkType.ARBITRARY
-    """What it does when it is run again; ``operators.checking`` holds it to that."""
+    """Class of what it does when it is run again; ``operators.checking`` holds it to that."""
     chances: Chance = Chance.NONE
-    """What its output depends on beside its input. It is given in each :class:`Step` and logged,
+    """Chance that its output depends on. It is given in each :class:`Step` and logged,
     so that taking the same steps again does the same."""
     idle_timeout_us: int | None = None
     """With several inputs: for how long the others wait for one that has no rows; else for ever.
     It needs :attr:`.Chance.ARRIVALS`, as the order of the rows then depends on when they come."""
     can_be_followed: bool = False
-    """Whether it can be kept close to another one's log: :meth:`restore` may be called again, and
+    """True if it can be kept close to another one's log: :meth:`restore` may be called again, and
     :meth:`let_go` and :meth:`find` are there."""
 
     @property

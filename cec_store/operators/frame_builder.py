@@ -91,8 +91,8 @@ class FrameBuilder:
             chosen = pa.nulls(more, DETERMINANT_TYPE)
             if has_determinant:
                 nothing = pa.nulls(len(footprints), DETERMINANT_TYPE)
-                said = determinant_of(step, self._operator.chances)
-                chosen = pa.concat_arrays([said, nothing])
+                logged = determinant_of(step, self._operator.chances)
+                chosen = pa.concat_arrays([logged, nothing])
             arrays.append(self._column(DETERMINANT, None, chosen, rows, more))
         arrays += [
             self._column(name, effects.rows.column(name), None, rows, more)
@@ -177,7 +177,7 @@ class Footprinting:
 
 
 def _with_begin(step: Step) -> tuple[Ints, list[Ints]]:
-    """Of each row its time and positions by input; behind the last, at −1, those before the first.
+    """Time and positions by input of each row; behind the last, at −1, those before the first.
 
     What the clock has done before the first row has the clock's time.
     """
@@ -190,7 +190,7 @@ def _with_begin(step: Step) -> tuple[Ints, list[Ints]]:
 
 
 def _caused(values: Ints, rows: int, causes: Ints, more: int) -> pa.Array:
-    """Of each output row its cause's value; of what follows that of the step's last row."""
+    """Return the cause's value of each output row; of what follows that of the step's last row."""
     stacked = np.empty(len(causes) + more, np.int64)
     stacked[: len(causes)] = values[causes]
     if more:

@@ -36,7 +36,7 @@ from cec_store.values import Extent
 
 @dataclass(frozen=True)
 class Recovery:
-    """What getting the state back took.
+    """Work that a recovery of the state took.
 
     Examples:
         >>> with open_queue("averages", "a") as queue:
@@ -46,7 +46,7 @@ class Recovery:
     """
 
     extent: Extent
-    """Of a state that was kept warm what it still had to read."""
+    """Input that a state which was kept warm still had to read."""
     load_s: float
     """Reading the extent and restoring the windows."""
     replayed_rows: int
@@ -61,7 +61,7 @@ class Recovery:
 
     @property
     def summary(self) -> str:
-        """For people."""
+        """Return the recovery in one line, for logs and terminals."""
         return (
             f"recovered {self.extent.open_windows:,} open windows: {self.extent.records:,} records "
             f"loaded in {self.load_s:.3f} s, {self.replayed_rows:,} rows replayed in "
@@ -103,7 +103,7 @@ class Restored:
     """From where on it is still to be preloaded."""
     extent: Extent
     determinants: Determinants | None = None
-    """Of the steps from ``taken_upto`` on; ``None``: to be looked for in the log."""
+    """Decisions for the steps from ``taken_upto`` on; ``None``: to be looked for in the log."""
 
 
 class WarmState(Protocol):
@@ -116,24 +116,24 @@ class WarmState(Protocol):
 def restore(operator: Operator, chain: LogReader, checkpointer: Checkpointer) -> Restored:
     """Load the eventual checkpoint of the log's end into a fresh operator."""
     began = time.perf_counter()
-    found = rebuild(chain)
-    slots = operator.restore(found.keys, found.states, found.positions)
-    checkpointer.restored(slots, found.offsets, found.positions.sum(axis=1))
-    checkpointer.rates.observe_load(found.extent.records, time.perf_counter() - began)
+    checkpoint = rebuild(chain)
+    slots = operator.restore(checkpoint.keys, checkpoint.states, checkpoint.positions)
+    checkpointer.restored(slots, checkpoint.offsets, checkpoint.positions.sum(axis=1))
+    checkpointer.rates.observe_load(checkpoint.extent.records, time.perf_counter() - began)
     starts = operator.preload_start()
     return Restored(
-        end_offset=found.end_offset,
-        footprints=each_once(found.positions),
-        replay_from=found.replay_from,
-        taken_upto=found.replay_from,
-        replay_upto=found.replay_upto,
+        end_offset=checkpoint.end_offset,
+        footprints=each_once(checkpoint.positions),
+        replay_from=checkpoint.replay_from,
+        taken_upto=checkpoint.replay_from,
+        replay_upto=checkpoint.replay_upto,
         needed_from=starts,
         preload_from=starts,
-        extent=found.extent,
+        extent=checkpoint.extent,
         determinants=(
             None
             if operator.chances is Chance.NONE
-            else determinants_behind(chain, found.extent.first_offset, found.replay_from)
+            else determinants_behind(chain, checkpoint.extent.first_offset, checkpoint.replay_from)
         ),
     )
 
@@ -169,24 +169,24 @@ def recover(
     """Bring a fresh operator, or one that was kept ``warm``, to where the log's end stands."""
     began = time.perf_counter()
     if warm is None:
-        found = restore(operator, chain, checkpointer)
+        restored = restore(operator, chain, checkpointer)
     else:
-        found = warm.complete(chain, checkpointer)
+        restored = warm.complete(chain, checkpointer)
     loaded = time.perf_counter()
     acknowledging.recovered(
-        found.end_offset, found.replay_from, found.footprints, found.needed_from
+        restored.end_offset, restored.replay_from, restored.footprints, restored.needed_from
     )
     rows = 0
-    if found.preload_from is not None:
-        rows = preload(operator, sources, found.preload_from, found.taken_upto)
-    steps = steps_of(sources, found.taken_upto, found.replay_upto, step_rows_max)
+    if restored.preload_from is not None:
+        rows = preload(operator, sources, restored.preload_from, restored.taken_upto)
+    steps = steps_of(sources, restored.taken_upto, restored.replay_upto, step_rows_max)
     if operator.chances is not Chance.NONE:
-        determinants = found.determinants
+        determinants = restored.determinants
         if determinants is None:
-            determinants = determinants_since(chain, found.taken_upto)
-        if (determinants.end != found.replay_upto).any():
+            determinants = determinants_since(chain, restored.taken_upto)
+        if (determinants.end != restored.replay_upto).any():
             raise RecoveryError(
-                f"{chain.path}: the log reflects input up to {found.replay_upto.tolist()}, and "
+                f"{chain.path}: the log reflects input up to {restored.replay_upto.tolist()}, and "
                 f"what chance decided is told up to {determinants.end.tolist()} only"
             )
         steps = steps_again(operator, sources, determinants)
@@ -194,10 +194,10 @@ def recover(
         operator.catch_up(step)
         rows += step.rows
     return Recovery(
-        extent=found.extent,
+        extent=restored.extent,
         load_s=loaded - began,
         replayed_rows=rows,
         replay_s=time.perf_counter() - loaded,
-        replay_from=tuple(found.taken_upto.tolist()),
-        replay_upto=tuple(found.replay_upto.tolist()),
+        replay_from=tuple(restored.taken_upto.tolist()),
+        replay_upto=tuple(restored.replay_upto.tolist()),
     )

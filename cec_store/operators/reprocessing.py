@@ -106,8 +106,8 @@ def _reflected(
     for step in steps_of(sources, position, None, step_rows_max):
         totals = step.positions.sum(axis=1)
         if totals[-1] >= total:
-            found: Ints = step.positions[np.searchsorted(totals, total)]
-            return found
+            positions: Ints = step.positions[np.searchsorted(totals, total)]
+            return positions
     raise _too_short(chain, total, position)
 
 

@@ -271,7 +271,7 @@ class Runner:
         return effects
 
     def cause(self, offset: int) -> tuple[int, ...]:
-        """For each input, the first row needed to make the output from ``offset`` on again.
+        """Return for each input the first row needed to make the output from ``offset`` on again.
 
         The cause function of the high-availability paper, 5.2.2; it never falls. With checkpoints
         it is where a recovery begins to read: footprints stand for the input before. Without, it

@@ -28,7 +28,7 @@ output depend on where the input was cut into steps.
 
 
 class _Stateless(Operator):
-    """What operators without windows have in common."""
+    """Base of operators without windows."""
 
     output_kind = RecordKind.DATA
     operator_type = NetworkType.REPEATABLE
@@ -98,7 +98,9 @@ class Map(_Stateless):
         self._columns = dict(columns)
         values = _evaluate(self._columns, empty_batch(stored_schema(input_schema)))
         names_and_types = zip(columns, values, strict=True)
-        super().__init__(pa.schema([pa.field(name, each.type) for name, each in names_and_types]))
+        super().__init__(
+            pa.schema([pa.field(name, type_source.type) for name, type_source in names_and_types])
+        )
 
     def apply(self, step: Step) -> Effects:
         values = [as_stored(column) for column in _evaluate(self._columns, step.in_order())]
@@ -169,7 +171,7 @@ class RandomFilter(_Stateless):
 
 def _evaluate(formulas: Mapping[str, Formula], batch: pa.RecordBatch) -> list[pa.Array]:
     """One value a row of each formula. ``ValueError`` where a function returns another number."""
-    names = [name for name, each in formulas.items() if isinstance(each, pc.Expression)]
+    names = [name for name, formula in formulas.items() if isinstance(formula, pc.Expression)]
     values: dict[str, pa.Array] = {}
     if names:
         # Imported here: only expressions need it, and it imports pandas, which takes long.
@@ -181,9 +183,9 @@ def _evaluate(formulas: Mapping[str, Formula], batch: pa.RecordBatch) -> list[pa
         # One thread keeps the rows in their order.
         table = acero.Declaration.from_sequence(plan).to_table(use_threads=False)
         values = {name: _one_array(table.column(name)) for name in names}
-    for name, each in formulas.items():
+    for name, formula in formulas.items():
         if name not in values:
-            values[name] = _one_array(each(batch))
+            values[name] = _one_array(formula(batch))
         if len(values[name]) != batch.num_rows:
             raise ValueError(f"{name}: {len(values[name])} values for {batch.num_rows} rows")
     return [values[name] for name in formulas]

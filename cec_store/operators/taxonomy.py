@@ -1,4 +1,4 @@
-"""What operators do when they are run again: the availability paper's classes and recoveries.
+"""Classes of operators by what they do when run again, and recoveries: the availability paper.
 
 High-availability paper (Hwang and others, 2005), 3.1 and 3.2.
 """
@@ -10,7 +10,7 @@ from enum import Enum, Flag, auto
 
 
 class NetworkType(str, Enum):
-    """What an operator, or a network of them, does when it is run again (3.2).
+    """Class of an operator, or of a network of them, by what it does when it is run again (3.2).
 
     Each one is a special case of the next.
 
@@ -34,7 +34,7 @@ ALIGNING = (NetworkType.REPEATABLE, NetworkType.CONVERGENT)
 
 
 class RecoveryType(str, Enum):
-    """What those downstream see of a failure (3.1).
+    """Class of a recovery by what readers downstream see of a failure (3.1).
 
     Examples:
         >>> [each.value for each in RecoveryType]

@@ -47,7 +47,7 @@ def pack(records: pa.RecordBatch, level: int) -> bytes:
 
 
 def is_within(stored: bytes, raw_bytes: int) -> bool:
-    """Whether a reader would have to decompress no more than so many bytes of what :func:`pack`
+    """Return whether a reader decompresses no more than so many bytes of what :func:`pack`
     returned."""
     body = pa.py_buffer(stored)
     dictionaries, _ = _HEAD.unpack_from(body)
@@ -83,17 +83,17 @@ def unpack(
     names = schema.names if columns is None else list(dict.fromkeys(columns))
     included = sorted(schema.names.index(name) for name in names)
     message = _index_schema(bare, tuple(listed.items()))
-    found = _read_batch(stored, batch, message, included)
+    read = _read_batch(stored, batch, message, included)
     values = {
         number: partial(_values_of, message, strings[number])
         for number, message in zip(listed, dictionaries, strict=True)
     }
     restoring = Dictionaries(values, raw_bytes, keep_dictionaries)
     if not included:
-        return found.select([])
+        return read.select([])
     arrays = [
         change_columns(numbers[place], column, restoring.restore)
-        for place, column in zip(included, found.columns, strict=True)
+        for place, column in zip(included, read.columns, strict=True)
     ]
     fields = [
         schema.field(place).with_type(array.type)

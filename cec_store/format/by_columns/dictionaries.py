@@ -24,7 +24,7 @@ more rows a value bytes, encoding and decoding all gain."""
 
 
 def holds_strings(kind: pa.DataType) -> bool:
-    """Whether fields of this type may be stored as dictionary and indices."""
+    """Return whether fields of this type may be stored as dictionary and indices."""
     return kind in (pa.string(), pa.binary(), pa.large_string(), pa.large_binary())
 
 
@@ -49,15 +49,15 @@ def column_numbers(schema: pa.Schema) -> list[int]:
 
 def string_fields(schema: pa.Schema) -> dict[int, pa.DataType]:
     """The fields that may be stored as dictionary and indices, by their numbers."""
-    found: dict[int, pa.DataType] = {}
+    types: dict[int, pa.DataType] = {}
 
     def note(number: int, field: pa.Field) -> pa.Field:
         if holds_strings(field.type):
-            found[number] = field.type
+            types[number] = field.type
         return field
 
     change_fields(schema, note)
-    return found
+    return types
 
 
 def change_fields(schema: pa.Schema, change: Callable[[int, pa.Field], pa.Field]) -> pa.Schema:

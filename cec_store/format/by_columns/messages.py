@@ -34,12 +34,12 @@ class ColumnMessage:
     dictionary: int | None
     """Its id; ``None`` of a RecordBatch."""
     null_counts: NDArray[np.int64]
-    """Of each field node."""
+    """Rows of each field node."""
     places: NDArray[np.int64]
     """Where in ``body`` each buffer stands: first byte and length, shape (buffers, 2)."""
     body: pa.Buffer
     raw_bytes: int
-    """Of all its buffers after decompression, as they say themselves."""
+    """Bytes of all its buffers after decompression, as they say themselves."""
 
     def buffer(self, number: int) -> pa.Buffer:
         """One buffer, decompressed.
@@ -58,7 +58,7 @@ class ColumnMessage:
 def read_messages(
     stored: pa.Buffer, start: int, dictionaries: int, raw_bytes: int
 ) -> list[ColumnMessage]:
-    """So many dictionaries and a record batch, which end where ``stored`` does.
+    """Read so many dictionaries and a record batch, which end where ``stored`` does.
 
     Raises:
         BadHeader: other messages, or they would inflate to more than ``raw_bytes``.
@@ -84,11 +84,11 @@ def read_messages(
 def _read(message: pa.ipc.Message, start: int, due: int | None, raw_bytes: int) -> ColumnMessage:
     """The message, which has to be dictionary ``due``, or a record batch where that is ``None``."""
     metadata = message.metadata.to_pybytes()
-    wanted = "record batch" if due is None else "dictionary"
+    kind = "record batch" if due is None else "dictionary"
     root = int.from_bytes(metadata[:4], "little")
     version = integer_at(metadata, field_at(metadata, root, 0), "<h")
-    if message.type != wanted or version != _METADATA_V5:
-        raise BadHeader(f"body: a {message.type} message where a {wanted} of version 5 is due")
+    if message.type != kind or version != _METADATA_V5:
+        raise BadHeader(f"body: a {message.type} message where a {kind} of version 5 is due")
     batch = message_header(metadata)
     if due is not None:
         number = integer_at(metadata, field_at(metadata, batch, 0), "<q")
@@ -119,7 +119,7 @@ def _read(message: pa.ipc.Message, start: int, due: int | None, raw_bytes: int) 
 
 
 def _claimed_bytes(body: pa.Buffer, places: NDArray[np.int64], raw_bytes: int) -> int:
-    """What the buffers say that they have after decompression, all together."""
+    """Return the bytes that the buffers say they have after decompression, all together."""
     starts, sizes = places[places[:, 1] != 0].T
     if (
         (sizes < _LENGTH_BYTES) | (sizes > body.size)

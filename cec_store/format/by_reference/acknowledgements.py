@@ -22,7 +22,7 @@ class PartitionsAcknowledged:
 
     log_id: bytes
     number: int
-    """Of this object among the consumer's."""
+    """Number of this object among the consumer's."""
     holder: bytes
     """16 random bytes of whoever acts under the name."""
     acknowledged_us: int

@@ -48,14 +48,14 @@ SEGMENT_COLUMNS = pa.schema(
         ("removed", pa.bool_()),
     ]
 )
-"""Of segments that commits name: one row each."""
+"""Fields of segments that commits name: one row each."""
 REFERENCE_SCHEMA = RecordSchema(
     pa.schema([("commit", _COMMIT), ("segment", pa.struct(list(SEGMENT_COLUMNS)))])
 )
 
 
 class Operation(IntEnum):
-    """What a commit does. Frozen on disk: never renumber, never reuse."""
+    """Kind of a commit. Frozen on disk: never renumber, never reuse."""
 
     MAKE = 1
     APPEND = 2
@@ -66,7 +66,7 @@ class Operation(IntEnum):
 
 @dataclass(frozen=True)
 class ReferenceCommit:
-    """What a queue is after one commit, besides its segments."""
+    """State of a queue after one commit, besides its segments."""
 
     operation: Operation = Operation.MAKE
     query: str | None = None
@@ -81,10 +81,10 @@ class ReferenceCommit:
     """By ``log_id`` in hexadecimal: what the batch took in of other queues, next offsets."""
     settings: Mapping[str, str] = field(default_factory=dict)
     schema: RecordSchema | None = None
-    """Of a commit that makes a queue."""
+    """Number of the commit that makes a queue."""
 
     def has(self, query: str, batch: int) -> bool:
-        """Whether this batch of this query is in the queue already."""
+        """Return whether this batch of this query is in the queue already."""
         return self.queries.get(query, -1) >= batch
 
     def _row(self) -> dict[str, Any]:
@@ -131,7 +131,7 @@ class ReferenceObject:
     log_id: bytes
     commit: ReferenceCommit
     segments: pa.RecordBatch
-    """As :data:`SEGMENT_COLUMNS`."""
+    """Columns of :data:`SEGMENT_COLUMNS`."""
     created_us: int
     is_summary: bool = False
     salt: int = 0
@@ -199,13 +199,13 @@ def _taken_apart(
         raise CorruptLog(whole.path, byte, "not one commit and its segments")
     if row["operation"] not in list(Operation):
         raise upgrade_needed(whole.path, f"a commit that does {row['operation']}")
-    found = pa.RecordBatch.from_struct_array(segments)
+    columns = pa.RecordBatch.from_struct_array(segments)
     try:
         commit = ReferenceCommit._from_row(row)
-        _check_segments(found, len(commit.ends))
+        _check_segments(columns, len(commit.ends))
     except (ValueError, TypeError, BadHeader) as error:
         raise CorruptLog(whole.path, byte, f"a commit that says what cannot be: {error}") from error
-    return commit, found
+    return commit, columns
 
 
 def _check_segments(segments: pa.RecordBatch, partitions: int) -> None:
@@ -228,7 +228,7 @@ _NUMBERS = (
 
 
 def segments_of(rows: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
-    """As :data:`SEGMENT_COLUMNS`; ``removed`` is false where it is not said."""
+    """Return :data:`SEGMENT_COLUMNS`; ``removed`` is false where it is not given."""
     return pa.RecordBatch.from_pylist(
         [{"removed": False, **row} for row in rows], schema=SEGMENT_COLUMNS
     )

@@ -159,7 +159,7 @@ def _check(
     is_first: bool,
     stream_id: int,
 ) -> None:
-    """Whether a frame may stand where it does; of BATCH frames the body is looked at later."""
+    """Check that a frame may stand where it does; bodies of BATCH frames are checked later."""
     if frame.salt != segment.salt:
         raise BadHeader("the frame belongs to another segment")
     if body.size < frame.body_bytes:

@@ -1,4 +1,4 @@
-"""What a window accumulates: counts, sums and extremes, in one array each over all windows.
+"""Accumulators of windows: counts, sums and extremes, in one array each over all windows.
 
 Floats are folded in strictly from the first row to the last (``ufunc.at`` goes through its
 indexes one by one, where ``reduceat`` would sum pairwise), integers are summed exactly, and an
@@ -95,7 +95,7 @@ class _Part:
         return pa.uint64() if self.is_of_unsigned_64 else pa.int64()
 
     def result_of(self, values: NDArray[Any], valid: NDArray[np.bool_] | None) -> pa.Array:
-        """As :meth:`column_of`, in the type of results.
+        """Return the same as :meth:`column_of`, in the type of results.
 
         Raises :class:`SchemaMismatch` where a sum leaves it.
         """
@@ -111,7 +111,7 @@ class _Part:
         return fixed_column(self.result_type, [first], valid)
 
     def column_of(self, values: NDArray[Any], valid: NDArray[np.bool_] | None) -> pa.Array:
-        """As Arrow, in the type of the input column for extremes; null where not ``valid``."""
+        """Return Arrow values, extremes in the input column's type; null where not ``valid``."""
         if self.is_exact:
             words = exact_sums.to_words(values)
             return fixed_column(self.data_type, words[: self.data_type.bit_width // 64], valid)
@@ -139,8 +139,8 @@ class Accumulators:
             if column is None:
                 continue
             needed = ["count"] if function == "count" else ["count", function]
-            for each in needed:
-                part = _part("sum" if each == "avg" else each, column, schema)
+            for function in needed:
+                part = _part("sum" if function == "avg" else function, column, schema)
                 if part is None:
                     kind = schema.field(column).type
                     raise ValueError(

@@ -217,7 +217,7 @@ def _first_position(step: Step) -> int:
 
 
 def _joined(done: list[ClosedWindows]) -> ClosedWindows:
-    """What closed in the parts of a step, one after the other."""
+    """Windows that closed in the parts of a step, one part after the other."""
     columns = {
         name: np.concatenate([getattr(closed, name) for closed in done])
         for name in ("slots", "causes", "rows", "opened", "numbers")

@@ -17,7 +17,7 @@ from cec_store.format.columns import Ints
 
 EXACT = np.dtype([("high", "i8"), ("low", "i8")])
 SUM_TYPE = pa.decimal128(38, 0)
-"""Of the state of a sum of 64-bit integers: what it puts out may leave 64 bits in between."""
+"""Type of the state of a sum of 64-bit integers, which may exceed 64 bits in between."""
 
 _LOW_BITS = 42
 _LOW_MASK = (1 << _LOW_BITS) - 1

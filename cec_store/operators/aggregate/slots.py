@@ -31,11 +31,11 @@ class InputRows:
     sums: Ints
     """Scalar position after each row: the sum of its next-unread offsets. Rises strictly."""
     times_us: Ints
-    """What time windows go by; read where ``has_time`` only."""
+    """Times that windows go by; read where ``has_time`` only."""
     has_time: NDArray[np.bool_] | None
     """``None`` where all rows have a time."""
     taken: tuple[NDArray[np.int8], Ints]
-    """For each row its input, and the next unread offset of that input after it."""
+    """Input of each row, and the next unread offset of that input after it."""
 
     def part(self, start: int, stop: int) -> InputRows:
         rows = slice(start, stop)
@@ -67,7 +67,7 @@ class Slots(ABC):
 
     goes_by_time = False
     output_fields: tuple[pa.Field, ...] = ()
-    """What an output row says of its window; none where a key has one window at a time."""
+    """Columns by which a row names its window; none where a key has one window at a time."""
     own_fields: tuple[pa.Field, ...] = ()
     """State beside that of windows, null in theirs."""
     own_slots = 0
@@ -75,7 +75,7 @@ class Slots(ABC):
     late_rows = 0
     """Rows that came too late for at least one of their windows."""
     closes_early = False
-    """Whether windows are closed by :meth:`close` before their rows say so."""
+    """True where :meth:`close` closes windows before their rows say so."""
     untimed_rows = 0
     """Rows without a time, which belong to no window."""
 

@@ -1,1 +1,1 @@
-"""What operators read: sources that can be read again, merged into one order."""
+"""Inputs of operators: sources that can be read again, merged into one order."""

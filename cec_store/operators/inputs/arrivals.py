@@ -43,7 +43,9 @@ def arrivals(
                 del going[number]
         for parts in _cut([(number, read) for number, read in came if read is not None], rows_max):
             taken = [parts.get(number, none[number]) for number in range(len(none))]
-            step = _step(taken, [(each, len(part.offsets)) for each, part in parts.items()], unread)
+            step = _step(
+                taken, [(source, len(part.offsets)) for source, part in parts.items()], unread
+            )
             yield step
             unread = step.positions[-1]
 

@@ -31,12 +31,12 @@ def read_input_queues(folder: Folder) -> InputQueues | None:
     """
     path = f"{folder.path}/{INPUTS}"
     try:
-        said = InputQueues.decode(folder.read(INPUTS, 0, INPUT_QUEUES_BYTES_MAX + 1), path)
+        inputs = InputQueues.decode(folder.read(INPUTS, 0, INPUT_QUEUES_BYTES_MAX + 1), path)
     except FileNotFoundError:
         return None
-    if said.log_id != read_manifest(folder).log_id:
+    if inputs.log_id != read_manifest(folder).log_id:
         raise damaged_input_queues(path, 16, "the file belongs to another queue")
-    return said
+    return inputs
 
 
 def checked_input_queues(folder: Folder, sources: Sequence[Source]) -> tuple[str, ...]:
@@ -46,9 +46,9 @@ def checked_input_queues(folder: Folder, sources: Sequence[Source]) -> tuple[str
         QueueReplaced: an input is another queue than the one that was read.
         CorruptLog, UnsupportedVersion: as :func:`read_input_queues`.
     """
-    said = read_input_queues(folder)
-    before = said.queues if said is not None else ("",) * len(sources)
-    here = [getattr(each, "queue_id", "") for each in sources]
+    noted = read_input_queues(folder)
+    before = noted.queues if noted is not None else ("",) * len(sources)
+    here = [getattr(source, "queue_id", "") for source in sources]
     for number, (queue, source) in enumerate(zip(before, sources, strict=True)):
         if here[number]:
             name = getattr(source, "path", "")
@@ -62,11 +62,11 @@ def note_input_queues(folder: Folder, sources: Sequence[Source]) -> None:
     Raises:
         QueueReplaced, CorruptLog, UnsupportedVersion: as :func:`checked_input_queues`.
     """
-    said, queues = read_input_queues(folder), checked_input_queues(folder, sources)
-    if not any(queues) or (said is not None and said.queues == queues):
+    noted, queues = read_input_queues(folder), checked_input_queues(folder, sources)
+    if not any(queues) or (noted is not None and noted.queues == queues):
         return
     data = InputQueues.of(read_manifest(folder).log_id, queues).encode()
     if not isinstance(folder, StoreFolder):
         publish_file(folder, INPUTS, data)
-    elif said is None:
+    elif noted is None:
         folder.put(INPUTS, [data])

@@ -27,7 +27,7 @@ INPUTS_MAX = 127  # a step numbers them in one signed byte
 
 
 class _PendingRows:
-    """What is read of one input and not emitted yet."""
+    """Rows of one input that were read and not emitted yet."""
 
     def __init__(
         self, source: Iterator[InputBatch], schema: pa.Schema, is_live: bool = False
@@ -91,32 +91,39 @@ def merge(
     if len(inputs) > INPUTS_MAX:
         raise ValueError(f"{len(inputs)} inputs, and at most {INPUTS_MAX} can be merged")
     live = live or [False] * len(inputs)
-    pending = [_PendingRows(*each) for each in zip(inputs, schemas, live, strict=True)]
+    pending = [_PendingRows(*parts) for parts in zip(inputs, schemas, live, strict=True)]
     next_unread = np.array(starts, np.int64)
     while True:
-        for each in pending:
-            each.fill()
-        if any(each.is_awaited for each in pending):
+        for input_rows in pending:
+            input_rows.fill()
+        if any(input_rows.is_awaited for input_rows in pending):
             return
-        if not any(len(each.due_us) for each in pending):
+        if not any(len(input_rows.due_us) for input_rows in pending):
             return
-        taken = [each.take(count) for each, count in zip(pending, _decided(pending), strict=True)]
+        taken = [
+            input_rows.take(count)
+            for input_rows, count in zip(pending, _decided(pending), strict=True)
+        ]
         for step in _steps(taken, next_unread, rows_max):
             yield step
             next_unread = step.positions[-1]
 
 
 def _decided(pending: list[_PendingRows]) -> list[int]:
-    """How many rows of each input's come before all rows still to be read."""
-    reading = [(int(each.due_us[-1]), j) for j, each in enumerate(pending) if not each.is_ended]
+    """How many rows of input_rows input's come before all rows still to be read."""
+    reading = [
+        (int(input_rows.due_us[-1]), j)
+        for j, input_rows in enumerate(pending)
+        if not input_rows.is_ended
+    ]
     if not reading:
-        return [len(each.due_us) for each in pending]
+        return [len(input_rows.due_us) for input_rows in pending]
     # What the inputs still hold leaves after the last rows read: the one due first decides, and
     # its own input, read to that row, goes first among equals.
     due_us, decider = min(reading)
     return [
-        int(np.searchsorted(each.due_us, due_us, side="right" if j <= decider else "left"))
-        for j, each in enumerate(pending)
+        int(np.searchsorted(input_rows.due_us, due_us, side="right" if j <= decider else "left"))
+        for j, input_rows in enumerate(pending)
     ]
 
 

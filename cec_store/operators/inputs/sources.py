@@ -100,7 +100,7 @@ class QueueSource:
         self.schema: pa.Schema = self._idle.schema().data
         self.path = self._idle.path
         self.queue_id = self._idle.queue_id
-        """Of the queue that all offsets are of: 32 hex digits."""
+        """Id of the queue that all offsets belong to: 32 hex digits."""
 
     def read(self, start: int, stop: int | None = None) -> Iterator[InputBatch]:
         """Output records with offsets in ``[start, stop)``; footprints are passed over.
@@ -134,16 +134,16 @@ class QueueSource:
                 yield from self._output(chain, group, start, stop)
 
     def _address_of(self, start: int, chain: Chain) -> Address:
-        """Of the frame with this record: mostly where the last read ended, so nothing is sought."""
+        """Return the address of the frame with this record, mostly where the last read ended."""
         last = self._last
         if last is not None and last.address.segment_id >= chain.segments[0]:
             if start == last.header.end_offset:
                 return last.next_address
             if last.header.first_offset <= start < last.header.end_offset:
                 return last.address
-        found = despite_trims(chain, lambda: chain.find_offset(start))
-        assert found is not None, "it is before the end"
-        return found.address
+        frame = despite_trims(chain, lambda: chain.find_offset(start))
+        assert frame is not None, "it is before the end"
+        return frame.address
 
     def end(self) -> int:
         """The next unread offset at the durable end, as it is now."""
@@ -217,9 +217,9 @@ def reads_of(
 
 
 def consumers_of(sources: Sequence[Source]) -> list[Consumer | None]:
-    """Who acknowledges each source; ``ValueError`` where two would do so by one consumer."""
-    consumers: list[Consumer | None] = [getattr(each, "consumer", None) for each in sources]
-    named = [each for each in consumers if each is not None]
+    """Return each source's consumer. Raises ``ValueError`` where two sources have the same one."""
+    consumers: list[Consumer | None] = [getattr(source, "consumer", None) for source in sources]
+    named = [consumer for consumer in consumers if consumer is not None]
     if len(set(map(id, named))) < len(named):
         raise ValueError("two inputs have one consumer: register one for each")
     return consumers

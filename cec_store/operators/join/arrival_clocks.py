@@ -1,4 +1,4 @@
-"""What the clock said when rows came, a step at a time: for a join that gives up waiting rows."""
+"""Clock times at which rows came, a step at a time: for a join that gives up waiting rows."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ArrivalClocks:
         self._ends = np.concatenate([self._ends, [end]])
 
     def state(self) -> dict[str, list[int]]:
-        """As :data:`FIELDS`."""
+        """Return the columns of :data:`FIELDS`."""
         return {"clocks": np.column_stack([self._clocks_us, self._ends]).ravel().tolist()}
 
     def restore(self, clocks: list[int]) -> None:

@@ -51,13 +51,14 @@ class WindowJoin(Operator):
     inputs = 2
     can_be_followed = True
     operator_type = NetworkType.REPEATABLE
-    """As in the paper, and out of order as well: inputs are merged by the largest timestamp so far
-    of each, so a row's own input has raised the watermark before it, wherever one began."""
+    """Repeats itself, as in the paper, and out of order as well: inputs are merged by the
+    largest timestamp so far of each, so a row's own input has raised the watermark before it,
+    wherever one began."""
     output_kind = RecordKind.DATA
     key_schema: pa.Schema | None = pa.schema([pa.field("_window", pa.int64())])
     """There is one window, and its key is null."""
     state_schema: pa.Schema | None = _STATE
-    """For each input the lowest offset that is still needed, and the largest timestamp so far."""
+    """Lowest offset of each input that is still needed, and its largest timestamp so far."""
 
     def __init__(
         self,
@@ -85,7 +86,7 @@ class WindowJoin(Operator):
         self._next_unread: Ints = np.zeros(2, np.int64)
         self._restored: Ints | None = None
         self._lows: Ints | None = None
-        """As :meth:`_needed`, or as the restored footprint has it; ``None`` before the first."""
+        """Offsets of :meth:`_needed`, or of the restored footprint; ``None`` before the first."""
         self._clocks: ArrivalClocks | None = None
         self.idle_timeout_us = idle_timeout_us
         self.chances |= chance_of_order(by_arrival, idle_timeout_us)
@@ -111,8 +112,10 @@ class WindowJoin(Operator):
         held = [len(waiting.codes) for waiting in self._waiting]
         marks_us = self._mark(step.timestamps_us)
         codes = self._take(step, None)
-        found = [self._match(step, side, held, codes, marks_us) for side in (0, 1)]
-        causes, left, right, partners = (np.concatenate(each) for each in zip(*found, strict=True))
+        matches = [self._match(step, side, held, codes, marks_us) for side in (0, 1)]
+        causes, left, right, partners = (
+            np.concatenate(parts) for parts in zip(*matches, strict=True)
+        )
         order = np.lexsort((partners, causes))
         effects = self._effects(causes[order], left[order], right[order])
         self._forget()
@@ -222,7 +225,9 @@ class WindowJoin(Operator):
         codes = np.full(batch.num_rows, -1, np.int64)
         if is_whole.all():
             return self._keys.encode(columns)
-        codes[is_whole] = self._keys.encode([each.filter(pa.array(is_whole)) for each in columns])
+        codes[is_whole] = self._keys.encode(
+            [column.filter(pa.array(is_whole)) for column in columns]
+        )
         return codes
 
     def _match(
@@ -235,7 +240,7 @@ class WindowJoin(Operator):
         """
         mine, other = self._waiting[side], self._waiting[1 - side]
         mine_at, other_at = (
-            np.flatnonzero(step.source == each)[codes[each] >= 0] for each in (side, 1 - side)
+            np.flatnonzero(step.source == origin)[codes[origin] >= 0] for origin in (side, 1 - side)
         )
         order = np.concatenate([np.full(held[1 - side], -1), other_at])
         new = slice(held[side], None)
@@ -272,7 +277,7 @@ class WindowJoin(Operator):
         self._lows = np.array(self._needed())
 
     def _needed(self) -> list[int]:
-        """For each input the lowest offset that can still match."""
+        """Return for each input the lowest offset that can still match."""
         return [
             int(waiting.offsets[0]) if len(waiting.offsets) else int(unread)
             for waiting, unread in zip(self._waiting, self._next_unread, strict=True)

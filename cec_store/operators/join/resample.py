@@ -23,7 +23,7 @@ from cec_store.operators.taxonomy import NetworkType
 
 
 class Resample(WindowJoin):
-    """Of each left row what aggregates say of the right rows with its key that are near it.
+    """Puts out, for each left row, aggregates over the right rows with its key that are near it.
 
     Near is at most ``within_us`` earlier or later, and come before the watermark, the largest
     timestamp so far, is beyond that; then the row leaves, in the order (row that moved the

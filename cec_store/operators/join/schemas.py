@@ -8,7 +8,7 @@ from cec_store.operators.keys.encoder import key_type
 
 
 def key_schema(left: pa.Schema, right: pa.Schema, on: list[str]) -> pa.Schema:
-    """Of the columns that both have; raises ``ValueError`` where they do not match."""
+    """Return the fields of the columns that both have. Raises ``ValueError`` where they differ."""
     fields = []
     for name in on:
         if left.get_field_index(name) < 0 or right.get_field_index(name) < 0:
@@ -23,7 +23,7 @@ def key_schema(left: pa.Schema, right: pa.Schema, on: list[str]) -> pa.Schema:
 def joined_schema(
     left: pa.Schema, right: pa.Schema, on: list[str], suffixes: tuple[str, str]
 ) -> pa.Schema:
-    """Of a pair; raises ``ValueError`` for two columns of one name."""
+    """Return the schema of a pair. Raises ``ValueError`` for two columns of one name."""
     fields = [left.field(name) for name in on]
     shared = set(left.names) & set(right.names)
     for schema, suffix in zip((left, right), suffixes, strict=True):

@@ -12,7 +12,7 @@ from cec_store.operators.keys.words import WordTable, grown
 
 
 def is_text(data_type: pa.DataType) -> bool:
-    """Whether values of this type vary in length."""
+    """Return whether values of this type vary in length."""
     return bool(
         pa.types.is_string(data_type)
         or pa.types.is_large_string(data_type)
@@ -78,11 +78,11 @@ class Dictionary:
                 _, first = np.unique(codes, return_index=True)
                 self._append(part.take(pa.array(new[first])))
                 known[new] = codes
-            found = np.flatnonzero(known >= 0)
-            theirs = part if len(found) == len(part) else part.take(pa.array(found))
-            is_same = flags_of(pc.equal(theirs, self.values(known[found])))
-            ids[pending[found[is_same]]] = known[found[is_same]]
-            pending = pending[found[~is_same]]
+            hits = np.flatnonzero(known >= 0)
+            theirs = part if len(hits) == len(part) else part.take(pa.array(hits))
+            is_same = flags_of(pc.equal(theirs, self.values(known[hits])))
+            ids[pending[hits[is_same]]] = known[hits[is_same]]
+            pending = pending[hits[~is_same]]
             salt += 1
         return ids
 

@@ -150,7 +150,7 @@ class KeyEncoder:
         return pa.StructArray.from_arrays(columns, fields=list(self.schema))
 
     def wants_trim(self, live_count: int) -> bool:
-        """Whether so many keys are dead that looking for them pays."""
+        """Return whether so many keys are dead that looking for them pays."""
         return self.size - live_count > max(live_count, DEAD_MIN)
 
     def trim(self, live: Ints) -> None:

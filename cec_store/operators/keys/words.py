@@ -51,11 +51,11 @@ class WordTable:
         cells = self._home(words)
         rows: Ints | None = None
         while len(cells):
-            found = self._cells[cells]
-            equal = self._equal(found, words, nulls, rows)
+            occupants = self._cells[cells]
+            equal = self._equal(occupants, words, nulls, rows)
             hit = np.flatnonzero(equal)
-            codes[hit if rows is None else rows[hit]] = found[hit]
-            going = np.flatnonzero((found >= 0) & ~equal)
+            codes[hit if rows is None else rows[hit]] = occupants[hit]
+            going = np.flatnonzero((occupants >= 0) & ~equal)
             rows = going if rows is None else rows[going]
             cells = (cells[going] + 1) & (len(self._cells) - 1)
         return codes
@@ -108,15 +108,15 @@ class WordTable:
         cells = self._home(words)
         rows = np.arange(len(cells))
         while len(rows):
-            found = self._cells[cells]
-            empty = np.flatnonzero(found < 0)
+            occupants = self._cells[cells]
+            empty = np.flatnonzero(occupants < 0)
             won = empty[self._claim(cells[empty])]
             codes[rows[won]] = self._store(words, nulls, rows[won])
             self._cells[cells[won]] = codes[rows[won]]
-            equal = self._equal(found, words, nulls, rows)
-            codes[rows[equal]] = found[equal]
+            equal = self._equal(occupants, words, nulls, rows)
+            codes[rows[equal]] = occupants[equal]
             # A row that lost its empty cell looks at it again: the winner may be its own tuple.
-            cells[(found >= 0) & ~equal] += 1
+            cells[(occupants >= 0) & ~equal] += 1
             cells &= len(self._cells) - 1
             going = np.flatnonzero(codes[rows] < 0)
             rows, cells = rows[going], cells[going]

@@ -136,7 +136,7 @@ def _keys(sums: Ints) -> pa.StructArray:
 
 
 def _ranks(column: pa.Array) -> Ints:
-    """Of each value its place among all; of equal ones the first has the lower."""
+    """Return each value's place among all; of equal ones the first has the lower."""
     order = np.asarray(pc.sort_indices(column))  # stable, and nulls stand last
     ranks = np.empty(len(order), np.int64)
     ranks[order] = np.arange(len(order))
