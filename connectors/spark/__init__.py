@@ -57,7 +57,11 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
-    """What looks at executors, moves state and takes over, at its first use: few need it."""
+    """Import a name of `executors`, `moving` or `takeover` at its first use, because few need it.
+
+    Raises:
+        AttributeError: this module has no such name.
+    """
     if name in _HOMES:
         return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -31,7 +31,7 @@ from cec_store.storage.stores.new_trees import check_new_folder, new_folder
 
 @dataclass(frozen=True)
 class ForkReport:
-    """What a fork did; of a dry run, what it would do where files can be linked.
+    """Counts and sizes of a fork; those of a dry run assume that files can be linked.
 
     Examples:
         >>> report = fork("checkpoint", "what-if", batch=1, dry_run=True)
@@ -47,7 +47,7 @@ class ForkReport:
     timestamp_us: int
     """When that batch began."""
     query_id: str
-    """Of the new query; empty after a dry run."""
+    """Id of the new query; empty after a dry run."""
     linked_files: int
     linked_bytes: int
     copied_files: int
@@ -96,7 +96,7 @@ def fork_as(
     storage_options: StorageOptions | None = None,
     history: int | None = None,
 ) -> ForkReport:
-    """As :func:`fork`; ``query_id`` is what the new query is called, by default a name of its own.
+    """Fork as :func:`fork` does; ``query_id`` is the new query's id, by default a random UUID.
 
     Two of one name write the same batches: only for those who see to it that these are the same.
     ``history``: how many batches before the last one the new query can still tell of. All that are

@@ -1,4 +1,4 @@
-"""What a fork of a checkpoint takes: the batch, and the files (or beginnings) that belong to it."""
+"""Plan of a fork of a checkpoint: its batch, and the files (or their beginnings) to take."""
 
 from __future__ import annotations
 
@@ -73,7 +73,13 @@ def parts_of(old: Checkpoint, batch: int, history: int | None = None) -> list[Pa
 
 
 def _check_batch(old: Checkpoint, batch: int) -> None:
-    """What can be known without reading state."""
+    """Check all that can be checked without reading state.
+
+    Raises:
+        NotAQueue: another provider keeps the state.
+        OutOfRange: the offsets of the batch before, or what a source needs, are no longer kept.
+        StorageError: a source keeps what cannot be cut to a batch.
+    """
     conf = old.offsets(batch).conf
     provider = conf.get(PROVIDER_KEY, PROVIDER)
     if provider != PROVIDER and old.state_folders():
@@ -128,7 +134,7 @@ def _spark_parts(old: Checkpoint, batch: int, first: int) -> Iterator[Part]:
 
 
 def schema_parts(folder: FolderTree, is_inside: bool = False) -> Iterator[Part]:
-    """What Spark itself keeps beside the logs."""
+    """Yield the files that Spark itself keeps beside the logs: metadata and schemas."""
     if is_inside:
         names = {name for name in folder.names() if not name.startswith(".")}
         for name in sorted(names - {*folder.folders()}):
@@ -141,11 +147,11 @@ def schema_parts(folder: FolderTree, is_inside: bool = False) -> Iterator[Part]:
 
 
 def _what_can_be_forked(old: Checkpoint) -> str:
-    """As far as headers show."""
+    """Return, for an error message, the earliest batch that can be forked by its headers."""
     batches = old.committed_batches()
     first = 0
     if batches and not _is_kept(old, batches[0]):
-        # What is forgotten is forgotten from the oldest on.
+        # Batches are deleted oldest first, so those that are kept are the last ones.
         first = bisect_left(batches, True, key=lambda batch: _is_kept(old, batch))
     if first == len(batches):
         return "no batch can be forked"

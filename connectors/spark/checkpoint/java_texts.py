@@ -1,4 +1,4 @@
-"""What a ``DataOutputStream`` of Java wrote."""
+"""Reader of numbers and strings that a ``DataOutputStream`` of Java wrote."""
 
 from __future__ import annotations
 

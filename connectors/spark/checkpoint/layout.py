@@ -48,11 +48,11 @@ METADATA_FOLDER = "_metadata"
 """Inside state/: what Spark notes of an operator, or of a store (schemas)."""
 DEFAULT_STORE = "default"
 JOIN_SIDES = {side: f"{side}-keyWithIndexToValue" for side in ("left", "right")}
-"""What a join waits with on a side, and the store that has it."""
+"""Names of the stores that hold a join's waiting rows, by side."""
 SHARED_FOLDERS = frozenset(("SSTs", "logs"))
 """Inside a store of Spark's RocksDB provider: files that several versions are made of."""
 NO_OFFSET = "-"
-"""What stands in offsets/N for a source that has not begun."""
+"""Line in offsets/N for a source that has no offset yet."""
 # The order of their unique ids in commits/N, as SymmetricHashJoinStateManager puts them.
 _JOIN_STORES = (
     "left-keyToNumValues",
@@ -125,7 +125,7 @@ class Checkpoint:
 
     @cached_property
     def query_id(self) -> str:
-        """What Spark calls the query, over all its restarts.
+        """Id that Spark gave the query, the same after each restart.
 
         Raises:
             CorruptLog: the file that says so is damaged, or missing.
@@ -179,7 +179,7 @@ class Checkpoint:
         return batches
 
     def offsets(self, batch: int) -> Offsets:
-        """What a batch was to read.
+        """Read the offsets of a batch: how far it was to read each source.
 
         Raises:
             CorruptLog: the file is damaged.
@@ -198,7 +198,7 @@ class Checkpoint:
         return self._read_log(OFFSETS, batch, parse)
 
     def commit(self, batch: int) -> Commit:
-        """What a batch left behind; errors as for :meth:`offsets`."""
+        """Read the commit of a batch; raise the same errors as :meth:`offsets`."""
 
         def parse(version: int, first: Any, rest: list[str]) -> Commit:
             ids = first.get("stateUniqueIds")
@@ -248,7 +248,7 @@ class Checkpoint:
         return found
 
     def unique_id(self, batch: int, operator: int, partition: int, store: str) -> str | None:
-        """What checkpoint format V2 calls the state that a batch left; None with format V1.
+        """Return the id that checkpoint format V2 gives a batch's state; None with format V1.
 
         Raises:
             OutOfRange: the batch is not kept, or had no such store.

@@ -15,7 +15,7 @@ Parsed = TypeVar("Parsed")
 
 
 def parsed(path: str, data: bytes, parse: Callable[[], Parsed], byte: int = 0) -> Parsed:
-    """What ``parse`` makes of ``data`` from ``byte`` on.
+    """Return what ``parse`` returns; ``path``, ``data`` and ``byte`` place its failure in the file.
 
     Raises:
         CorruptLog: it fails.

@@ -13,7 +13,7 @@ from cec_store.storage.local import LocalFolder
 
 
 def hadoop_url(folder: FolderTree) -> str:
-    """What Spark calls a folder."""
+    """Return the folder's URL as Hadoop writes it; a local one begins with ``file:``."""
     return f"file:{folder.path}" if isinstance(folder, LocalFolder) else folder.path
 
 
@@ -40,10 +40,9 @@ def with_json(path: str, data: bytes, change: Callable[[dict[str, Any]], None]) 
 
 
 def moved_metadata(path: str, data: bytes, new_url: str, partitions: int | None = None) -> bytes:
-    """What Spark notes of an operator, where its checkpoint is at another place.
+    """Return an operator's metadata file, rewritten for a checkpoint at another place.
 
-    Of `transformWithState` it notes the whole paths of the schemas, from the root of the file
-    system on.
+    The metadata of `transformWithState` holds absolute paths of schema files, which change.
 
     Args:
         path: Of the file, for errors.

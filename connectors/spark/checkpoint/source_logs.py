@@ -1,4 +1,4 @@
-"""What a query's sources keep in its checkpoint, and how much of it belongs to a batch.
+"""Logs that a query's sources keep in its checkpoint, and how much of them belongs to a batch.
 
 Spark's file source keeps a list of the files that it has met, one entry for each time that there
 were new ones: sources/I/K, and every tenth (by default) K.compact with all before it. The batch's

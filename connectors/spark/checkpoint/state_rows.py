@@ -31,7 +31,7 @@ class StateDecoder:
         self.schema = schema
 
     def keys(self, stored: pa.ChunkedArray, chosen: Ints | None = None) -> pa.ChunkedArray:
-        """Of all rows, or of these, ascending.
+        """Decode the keys of all rows, or of the rows ``chosen`` (ascending), as structs.
 
         Raises:
             SchemaMismatch: these bytes are not of the schema.
@@ -39,7 +39,7 @@ class StateDecoder:
         return self._decoded(stored, self.schema.key, self.schema.prefix_fields, chosen)
 
     def values(self, stored: pa.ChunkedArray, chosen: Ints | None = None) -> pa.ChunkedArray:
-        """As :meth:`keys`; null where there is none."""
+        """Decode values as :meth:`keys` decodes keys; null where a row has no value."""
         return self._decoded(stored, self.schema.value, 0, chosen)
 
     def _decoded(

@@ -1,4 +1,4 @@
-"""What Spark notes of a state store: the columns of its keys and values, and how keys are encoded.
+"""Schema of a state store in Spark's files: columns of keys and values, and encoding of keys.
 
 ::
 
@@ -102,16 +102,16 @@ def begun_repartition(checkpoint: Checkpoint) -> BegunRepartition | None:
 
 @dataclass(frozen=True)
 class StateSchema:
-    """Of one state store, as Arrow types."""
+    """Schema of one state store, as Arrow types."""
 
     path: str
     """The file that Spark keeps it in."""
     key: pa.StructType
     value: pa.StructType
     prefix_fields: int
-    """So many fields of a key come first, apart from the others; 0: they all stand together."""
+    """Number of a key's fields that are encoded apart, before the others; 0: none is."""
     partitions: int
-    """As many as there should be, by what Spark has noted of the operator."""
+    """Number of partitions by the operator's metadata."""
 
     @property
     def is_one_key(self) -> bool:
@@ -168,11 +168,11 @@ _OPERATORS = {
     "transformWithStateExec": "transform with state",
     "globalLimit": "limit",
 }
-"""What Spark calls its stateful operators, and what people do."""
+"""Readable names of stateful operators, by Spark's names for them."""
 
 
 def has_variables(operator_folder: FolderTree) -> bool:
-    """Whether it is a `transformWithState`, whose state is not one table.
+    """Return True for `transformWithState`, whose state is several variables, not one table.
 
     Raises:
         UnsupportedVersion: its metadata is in a format that this release does not read.
@@ -186,7 +186,7 @@ def has_variables(operator_folder: FolderTree) -> bool:
 
 
 def operator_name(operator_folder: FolderTree) -> str:
-    """What kind of operator it is; empty where Spark's file does not say."""
+    """Return the operator's readable name; empty where Spark's file has none or cannot be read."""
     with suppress(CecError, FileNotFoundError, ValueError, TypeError, KeyError, RecursionError):
         if has_variables(operator_folder):
             return _OPERATORS["transformWithStateExec"]

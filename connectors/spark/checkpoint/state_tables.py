@@ -88,7 +88,7 @@ def read_changes(
     partition: int | None = None,
     storage_options: StorageOptions | None = None,
 ) -> pa.Table:
-    """What the batches that made these versions, both included, changed of an operator's state.
+    """Read the changes of an operator's state from ``from_version`` to ``to_version``, inclusive.
 
     Columns are ``batch_id`` (one below the version), ``change_type`` (``"update"`` or
     ``"delete"``), ``key``, ``value`` (null for a delete) and ``partition_id``, as Spark's reader
@@ -154,7 +154,7 @@ def _side(table: pa.Table) -> pa.Table:
 
 
 def side_type(stored: pa.StructType, name: str) -> pa.StructType:
-    """Of a key or a value that a join waits with, without what it notes of each for itself."""
+    """Return the type of a join's waiting key or value, without the column that Spark adds."""
     if name == "value" and stored[-1].name != "matched":  # as in the first of Spark's formats
         return stored
     return pa.struct(list(stored)[:-1])
@@ -208,7 +208,11 @@ class _Reader:
         self._decoder = StateDecoder(self._schema)
 
     def table(self, read: Callable[[int], pa.Table], partition: int | None) -> pa.Table:
-        """What is read of a partition, or of all."""
+        """Return the rows that ``read`` returns for a partition; None: for all, one after another.
+
+        Raises:
+            ValueError: there is no such partition.
+        """
         found = self._checkpoint.state_folders(self._operator)
         count = max(self._schema.partitions, *(each.partition + 1 for each in found))
         if partition is None:
@@ -248,7 +252,11 @@ class _Reader:
     def _columns(
         self, log: StateLog, partition: int, stored: pa.Table, rows: Ints | None = None
     ) -> dict[str, Any]:
-        """Of all rows, or of these, ascending."""
+        """Decode ``key``, ``value`` and ``partition_id`` of all rows, or of ``rows`` (ascending).
+
+        Raises:
+            SchemaMismatch: the bytes are not of the schema.
+        """
         try:
             key = self._decoder.keys(stored["key"], rows)
             value = self._decoder.values(stored["value"], rows)

@@ -159,11 +159,15 @@ def _there(nulls: Ints, bit: int | Ints) -> Bools | None:
 
 
 def _elements(heap: Heap, kind: pa.DataType, arrays: Ranges) -> tuple[Ints, pa.Array]:
-    """Of arrays: where each begins among all elements, and these."""
+    """Return the offset of each array among all elements, and one column of these elements.
+
+    Raises:
+        BadRow: an array is longer than its bytes, or all have more than 2^31 elements.
+    """
     _require(arrays.sizes >= 8, "too short for an array")
     counts = heap.read(arrays.start, "<i8")
     width = np.dtype(_in_a_word(kind) or "<i8").itemsize
-    # No element takes no space, so that no count is large enough to overflow below.
+    # Every element takes space, so that counts are bounded and cannot overflow below.
     _require((counts >= 0) & (counts <= arrays.sizes), "an array of an impossible length")
     heads = 8 + (counts + 63) // 64 * 8
     _require(heads + counts * width <= arrays.sizes, "an array longer than its bytes")

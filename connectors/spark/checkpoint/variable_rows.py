@@ -30,7 +30,7 @@ _END = 2**31 - 1
 
 
 def variable_rows(log: StateLog, at: int | str, variable: Variable) -> pa.Table:
-    """What a variable holds at a version: ``key`` and, by its kind, ``value``, ``list_element``,
+    """Read a variable at a version: columns ``key`` and, by its kind, ``value``, ``list_element``,
     ``user_map_key`` and ``user_map_value``, or ``expiration_timestamp_ms``.
 
     Raises:

@@ -44,7 +44,7 @@ class Variable:
 
     @property
     def is_map(self) -> bool:
-        """Whether its key is the group's key and one of the map's."""
+        """True if its key is made of the group's key and a key of the map."""
         return self.prefix_fields == 1 and not self.is_timers
 
     @property
@@ -86,7 +86,11 @@ def read_variable(operator_folder: FolderTree, name: str) -> tuple[Variable, int
 
 
 def _newest(folder: FolderTree) -> str:
-    """Of files that begin with the number of a batch."""
+    """Return the name of the file with the highest batch number in front.
+
+    Raises:
+        CorruptLog: there is no such file.
+    """
     numbered = [name for name in folder.names() if name.partition("_")[0].isdecimal()]
     if not numbered:
         raise damaged(folder.path, 0, "the file is missing")

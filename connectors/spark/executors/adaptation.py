@@ -68,7 +68,7 @@ class Adaptation:
         self._freed: set[str] = set()
         """Executors that are being emptied, or are empty, so that they can go."""
         self._told: set[str] = set()
-        """Of these, those that ``on_scale`` was told of."""
+        """Freed executors that were already passed to ``on_scale``."""
         self._ended = Event()
         self._thread = Thread(target=self._run, name="cec-adaptation", daemon=True)
         self._thread.start()

@@ -46,7 +46,7 @@ class _Query:
 
 
 class BatchLoads:
-    """What partitions have cost over the newest whole batches of their queries.
+    """Meter of the loads of partitions over the newest whole batches of their queries.
 
     Args:
         min_batches: A query of fewer has no load that is known.

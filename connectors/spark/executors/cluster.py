@@ -1,4 +1,4 @@
-"""What `spark.cluster(session)` gives: who owns which partition of state, and moving them."""
+"""Cluster of a session, from `spark.cluster(session)`: owners of partitions, and moving these."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class DriverSide:
             )
 
     def snapshot(self) -> Snapshot:
-        """What there is now.
+        """Read executors, partitions and moves from the driver, as they are now.
 
         Raises:
             SparkUnavailable: the session has been stopped.

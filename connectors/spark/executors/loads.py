@@ -1,4 +1,4 @@
-"""What state partitions cost their executors: processor time of their tasks, from task metrics."""
+"""Load of state partitions: processor time of their tasks, in seconds, from task metrics."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def is_of_batch(progress: Any) -> bool:
 
 @dataclass(frozen=True)
 class Cost:
-    """Of all tasks of a partition."""
+    """Sums over all tasks of a partition: processor time in seconds, rows, and shuffled bytes."""
 
     tasks: int = 0
     cpu_s: float = 0.0
@@ -38,7 +38,7 @@ class Cost:
 
 
 class LoadMeter:
-    """What partitions have cost from one reading to the next.
+    """Meter of the costs of partitions from one reading to the next.
 
     The driver begins to count with the first meter of an application; each meter for itself begins
     at what has been counted by then.
@@ -50,7 +50,7 @@ class LoadMeter:
         self._last, self._at_s = self.totals(), time.monotonic()
 
     def read(self) -> tuple[dict[PartitionId, Cost], float]:
-        """What each has cost since the last reading, and how many seconds that was ago."""
+        """Return each partition's cost since the last reading, and the seconds since then."""
         now, at_s = self.totals(), time.monotonic()
         none = Cost()
         found = {of: cost.since(self._last.get(of, none)) for of, cost in now.items()}
@@ -64,7 +64,7 @@ class LoadMeter:
 
 
 def counted(documents: list[Mapping[str, Any]]) -> dict[PartitionId, Cost]:
-    """What `TaskLoads.text` says."""
+    """Return the costs by partition in the parsed JSON of `TaskLoads.text`."""
     return {
         PartitionId.of(each): Cost(each["tasks"], each["cpu_ns"] / 1e9, each["rows"], each["bytes"])
         for each in documents

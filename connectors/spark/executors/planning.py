@@ -1,4 +1,4 @@
-"""What there is, in the terms of `cec_store.placement`: groups, nodes, loads; and plans for it."""
+"""Executors and partitions as groups, nodes and loads of `cec_store.placement`, and plans."""
 
 from __future__ import annotations
 
@@ -28,7 +28,11 @@ def layout_of(snapshot: Snapshot, states: Collection[str] = ("warm",)) -> Layout
 
 
 def nodes_of(snapshot: Snapshot, cores: Mapping[str, float], freed: Collection[str] = ()) -> Nodes:
-    """What executors can do, in processor seconds a second; ``freed`` are to be emptied."""
+    """Return executors as nodes, with capacities in processor seconds a second.
+
+    Executors that drain or are in ``freed`` are to be emptied; one that is not in ``cores`` has the
+    median of the others, or 1.
+    """
     usual = float(np.median([*cores.values()])) if cores else 1.0
     names = [each.executor_id for each in snapshot.executors]
     leaving = [each.is_draining or each.executor_id in freed for each in snapshot.executors]

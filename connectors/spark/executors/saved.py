@@ -20,14 +20,14 @@ FORMAT_VERSION = 1
 
 @dataclass(frozen=True)
 class SavedCluster:
-    """What a file says of a cluster."""
+    """Contents of a file that holds a cluster at one moment."""
 
     taken_us: int
     """When it was looked at, in microseconds since 1970."""
     application: str
     application_id: str
     names: Mapping[str, str]
-    """Of the queries that ran, by their run ids."""
+    """Names of the queries that ran, by their run ids."""
     snapshot: Snapshot
 
 
@@ -57,7 +57,7 @@ def save(
 
 
 def read_saved(path: Path) -> SavedCluster:
-    """What `save` has written.
+    """Read a file that `save` has written.
 
     Raises:
         FileNotFoundError: there is no file.

@@ -65,7 +65,7 @@ def _partition_row(partition: Partition, names: Mapping[str, str]) -> tuple[str,
 
 
 def takeover_of(partition: Partition) -> str:
-    """Who could have the partition next, and what that would have to read."""
+    """Return the executor that could own the partition next and its lag, as a phrase for people."""
     best = partition.best_replica
     if best is None:
         trouble = [f"{each.executor_id}: {each.state}" for each in partition.replicas]
@@ -90,7 +90,7 @@ def _move_row(move: Move, names: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def cost_of(move: Move) -> str:
-    """What the migration has cost the query, and how long it took in all."""
+    """Return the load and the duration of a finished move as a phrase; otherwise its reason."""
     if move.state != "done" or move.done_ms is None:
         return move.reason
     took_s = (move.done_ms - move.ordered_ms) / 1000

@@ -1,4 +1,4 @@
-"""Who owns which partition of state, and who has replicas of it, at one moment."""
+"""Snapshot of a cluster: owner and replicas of each partition of state at one moment."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Replica:
     state: str
     """``loading``, ``warm``, ``no_room`` or ``failing``."""
     version: int
-    """Of the state that it has; -1 while it has none."""
+    """Version of the state that the replica has; -1 while it has none."""
     lag_versions: int | None
     """How many versions behind the partition it is; None while it has none."""
     memory_bytes: int
@@ -107,7 +107,7 @@ class Move:
     """The one that the new owner has loaded."""
     is_from_replica: bool
     records_read: int
-    """What the new owner read of the log in the batch that moved it."""
+    """Records that the new owner read from the log in the batch that moved the partition."""
     load_ms: int
     """How long it did."""
 
@@ -141,7 +141,7 @@ class Snapshot:
 
 
 def parsed(status: Mapping[str, Any]) -> Snapshot:
-    """What `Cluster.status()` says, as documented in `scala/replicas/Cluster.scala`."""
+    """Return the snapshot in `Cluster.status()`, documented in `scala/replicas/Cluster.scala`."""
     replicas: dict[PartitionId, list[Replica]] = {}
     for each in status["replicas"]:
         found = Replica(

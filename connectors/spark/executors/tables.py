@@ -1,4 +1,4 @@
-"""What executors have and what has moved between them, as Arrow tables."""
+"""Arrow tables of the partitions on executors, and of moves between these."""
 
 from __future__ import annotations
 

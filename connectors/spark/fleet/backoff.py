@@ -12,7 +12,7 @@ _TEXT_MAX = 2000
 
 @dataclass(frozen=True)
 class Failures:
-    """Of one query, since a batch of it was last done; times are wall clock, in seconds."""
+    """Failures of one query since its last finished batch; times are wall clock, in seconds."""
 
     count: int = 0
     until_s: float = 0.0

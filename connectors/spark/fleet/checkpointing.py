@@ -55,7 +55,7 @@ class Holds:
                 self._consumers[queue] = consumer
 
     def hold_all(self) -> list[CecError]:
-        """As :meth:`hold`, with all queues of the fleet: what is wrong with some of them."""
+        """Register with all queues of the fleet; return the errors of those that cannot be held."""
         failures = []
         for queue in self._queues:
             try:
@@ -65,7 +65,7 @@ class Holds:
         return failures
 
     def release(self, oldest: GlobalCheckpoint) -> None:
-        """What lies before a global checkpoint, the oldest one that is kept."""
+        """Let queues delete all before ``oldest``, the oldest global checkpoint that is kept."""
         self.hold_all()
         for queue, offsets in oldest.needed.items():
             if queue in self._consumers:

@@ -1,4 +1,4 @@
-"""What a query costs: executor processor time for each second of its input.
+"""Cost of a query: seconds of executor processor time for each second of its input.
 
 A second of the clock brings a second of input, whether the query runs or is held back. So what a
 query has spent counts over the time since it had last caught up with its input: what it spends on
@@ -21,7 +21,7 @@ LEAST_S = 5.0
 
 @dataclass(frozen=True)
 class QueryCost:
-    """Of one query; sums in which what is older counts less."""
+    """Cost of one query: sums, in seconds, in which older measurements weigh less."""
 
     cpu_s: float = 0.0
     input_s: float = 0.0
@@ -75,7 +75,7 @@ class CpuMeter:
 
 
 def is_caught_up(progress: Any) -> bool:
-    """Whether the batch of this progress has taken all that its sources had."""
+    """Return True if each source reports no more rows behind than this batch has read."""
     for source in progress.sources:
         metrics = source.metrics or {}
         behind = metrics.get("recordsBehindLatest")

@@ -17,7 +17,7 @@ Offsets = Mapping[int, int]
 
 
 class History(Protocol):
-    """What has happened; it grows, and what it has said once stays as it is."""
+    """Record of what queries have read and written; it grows, and no answer changes later."""
 
     def batches(self, query: str) -> Sequence[int]:
         """Batches of a query that are done and that it can go back to, ascending."""
@@ -59,7 +59,7 @@ def _is_inside(history: History, query: str, batch: int, limits: Mapping[str, Of
 
 
 def is_below(read: Offsets, limit: Offsets) -> bool:
-    """Whether nothing was read at or behind the limit."""
+    """Return True if no partition was read beyond its limit; one without a limit has 0."""
     return all(offset <= limit.get(number, 0) for number, offset in read.items())
 
 

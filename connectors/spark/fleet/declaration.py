@@ -1,4 +1,4 @@
-"""What a fleet is made of: queries that read and write queues, and the graph that follows."""
+"""Declaration of a fleet: queries that read and write queues, and their graph."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ class Query:
     """Queues, by path or URL."""
     writes: str
     priority: int | None = None
-    """Of its output, where people wait for it; 1 where no query of the fleet reads that."""
+    """Priority of its output, for queries whose output people wait for; 1 by default where no
+    query of the fleet reads it."""
     output_mode: str = "append"
     every_s: float = 0.0
     """Between the starts of two batches; 0: one after the other."""
@@ -98,7 +99,7 @@ def _is_place(value: object) -> bool:
 
 
 def function_of(query: Query) -> Function:
-    """What the query calls.
+    """Return the function that the query calls, imported if it is named.
 
     Raises:
         BadFleet: there is no such module, nothing of that name in it, or it is no function.
@@ -117,7 +118,7 @@ def function_of(query: Query) -> Function:
 
 
 def absolute_path(path: str) -> str:
-    """What a queue is called wherever the notes are read: Spark knows a URL by the scheme given.
+    """Return the queue's name in a fleet's notes: an absolute path, or the URL with its scheme.
 
     Raises:
         BadFleet: it is no path or URL.
@@ -145,7 +146,7 @@ class Graph:
 
     queries: Mapping[str, Query]
     writers: Mapping[str, str]
-    """Of each queue that a query writes, that query."""
+    """Name of the query that writes a queue, by queue."""
 
     @classmethod
     def of(cls, queries: Iterable[Query]) -> Graph:
@@ -198,7 +199,7 @@ class Graph:
         return tuple(queue for queue in self.read_queues if queue not in self.writers)
 
     def topology(self, costs: Mapping[str, float]) -> Topology:
-        """For plans: a partition for each query; one without a cost takes nothing."""
+        """Return the topology for plans: a partition for each query; an unknown cost is 0."""
         return Topology.of(
             Operator(
                 name,

@@ -85,7 +85,7 @@ class FleetDriver:
 
     @property
     def notes(self) -> Notes:
-        """As in the folder."""
+        """Notes of the fleet, which this driver writes to the fleet's folder."""
         return self._notes
 
     def begin(self) -> FleetDriver:
@@ -94,7 +94,7 @@ class FleetDriver:
         return self
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Whether it has ended: once it has, or ``timeout_s`` have passed.
+        """Wait until the driver has ended, for at most ``timeout_s``; return True if it has.
 
         Raises:
             Exception: what has ended it, where it was not told to stop.
@@ -198,7 +198,12 @@ class FleetDriver:
             return set()
 
     def _is_held(self) -> bool:
-        """Whether it can be shown that nobody has taken over; raises :class:`Fenced` if one has."""
+        """Return True if the lease is held; False where the store cannot tell at present.
+
+        Raises:
+            Fenced: another driver has taken over.
+            Forked: this process is a fork of the driver's.
+        """
         try:
             self._lease.check()
         except (Fenced, Forked):

@@ -70,7 +70,7 @@ class Fleet:
 
     @classmethod
     def of_toml(cls, path: Path, storage_options: StorageOptions | None = None) -> Fleet:
-        """As a TOML file declares it; docs/fleets.md. Credentials are not in it.
+        """Make the fleet that a TOML file declares (docs/fleets.md); the file has no credentials.
 
         Raises:
             BadFleet: the file says what it cannot.
@@ -225,7 +225,11 @@ class Fleet:
         return FleetDriver(engine, self.folder, noted, planner, period_s).begin()
 
     def noted(self, graph: Graph, *, accept: bool = False) -> Notes:
-        """What the last driver has left, with what is declared now."""
+        """Return the notes of the last driver, with the queries and rules that are declared now.
+
+        Raises:
+            BadFleet: a query has an earlier one's name, or has other queues than before.
+        """
         try:
             notes = self.folder.read()
         except NotAFleet:

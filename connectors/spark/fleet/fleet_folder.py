@@ -72,7 +72,7 @@ class FleetFolder:
             LocalFolder(self.path).make()
 
     def options_of(self, path: AnyPath) -> StorageOptions | None:
-        """For what is at a path of this fleet's; a local one has none."""
+        """Return the storage options for a path of this fleet; None for a local path."""
         return self.storage_options if is_url(path) else None
 
     def beside(self, path: AnyPath) -> FleetFolder:
@@ -80,7 +80,7 @@ class FleetFolder:
         return FleetFolder(path, self.storage_options)
 
     def leases(self) -> Leases:
-        """Of whoever drives it."""
+        """Leases of the fleet's drivers."""
         return leases_of(self.path, self.options_of(self.path))
 
     def queue(self, path: str) -> Store:
@@ -163,11 +163,11 @@ class FleetFolder:
         return sorted(int(each.name) for each in found if each.is_folder and each.name.isdecimal())
 
     def is_whole(self, query: str, generation: int) -> bool:
-        """Whether this checkpoint is there; in a store a part of it may be before."""
+        """Return True if this checkpoint is complete; in a store its parts are there earlier."""
         return any(e.name == METADATA for e in self._store.list(_place(query, generation)))
 
     def discard_parts(self, query: str, generation: int) -> None:
-        """What somebody who was killed in the middle of a rollback has left of this checkpoint."""
+        """Delete the parts of this checkpoint that a rollback left when its process was killed."""
         self._store.delete(list(self._below(_place(query, generation))))
 
     def _below(self, folder: str) -> Iterator[str]:

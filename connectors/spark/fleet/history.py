@@ -1,4 +1,4 @@
-"""What the queries of a fleet have read and written, from their checkpoints and their queues."""
+"""History of a fleet: offsets that its queries read and wrote, from checkpoints and queues."""
 
 from __future__ import annotations
 

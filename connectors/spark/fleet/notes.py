@@ -1,4 +1,4 @@
-"""What is noted of a fleet, and of a global checkpoint: values, and the JSON that they are kept as.
+"""Notes of a fleet and of a global checkpoint: values, and their JSON.
 
 docs/fleets.md.
 """
@@ -22,7 +22,7 @@ _Values = TypeVar("_Values")
 
 @dataclass(frozen=True)
 class QueryNotes:
-    """What is known of one query."""
+    """Notes of one query."""
 
     cost: QueryCost = field(default_factory=QueryCost)
     failures: Failures = field(default_factory=Failures)
@@ -32,7 +32,7 @@ class QueryNotes:
     """The last one that is known to be done."""
     is_active: bool = False
     waits_for: str = ""
-    """For people; empty for one that runs."""
+    """Reason why the query does not run, for people; empty for one that runs."""
 
 
 @dataclass(frozen=True)
@@ -46,14 +46,14 @@ class GoingBack:
 
 @dataclass(frozen=True)
 class Notes:
-    """What a driver writes down of a fleet, all of it each time."""
+    """Notes that a driver writes of its fleet, all of them each time."""
 
     fleet_id: str
     """Random; its first half names the consumer by which the fleet's queues keep what is needed."""
     declared: tuple[Query, ...]
     rules: Rules = field(default_factory=Rules)
     generation: int = 0
-    """Of the queries' checkpoint folders: one more with each rollback."""
+    """Number of the queries' checkpoint folders: one higher with each rollback."""
     situation: Situation = field(default_factory=lambda: Situation({}))
     queries: Mapping[str, QueryNotes] = field(default_factory=dict)
     going_back: GoingBack | None = None
@@ -98,17 +98,17 @@ class GlobalCheckpoint:
     """When it was taken, microseconds since 1970."""
     generation: int
     batches: Mapping[str, int | None]
-    """Of each query its last batch inside; ``None``: it begins anew."""
+    """Last batch of each query that is inside; ``None``: the query begins anew."""
     commits: Mapping[str, int]
-    """Of each queue the number of the last commit inside."""
+    """Number of each queue's last commit that is inside."""
     needed: Mapping[str, tuple[int, ...]]
-    """Of each queue from where on it is read again, by partition; inputs among them."""
+    """First offsets that are read again, by queue and partition; inputs among the queues."""
     queues: Mapping[str, str]
-    """Of each queue its id, 32 hex digits; empty: it was not there yet."""
+    """Id of each queue, 32 hex digits; empty: the queue did not exist yet."""
 
 
 def notes_json(notes: Notes) -> dict[str, Any]:
-    """As the fleet's folder has them."""
+    """Return the notes as the JSON object in the fleet's folder."""
     said = asdict(replace(notes, declared=()))
     said["declared"] = [
         {

@@ -35,12 +35,12 @@ class Outage:
     arrivals: tuple[float, ...] = ()
     """When executors came, wall clock, the first one first."""
     needed: float = 0.0
-    """What the cheapest of the queries that wait would take beside those that run, in cores."""
+    """Cores that the cheapest of the waiting queries would take beside those that run."""
 
 
 @dataclass(frozen=True)
 class Situation:
-    """What there is to know of executors between two looks."""
+    """Executors and outage of a fleet, as kept between two looks."""
 
     executors: Mapping[str, float]
     """Cores of each, at the last look."""
@@ -182,7 +182,9 @@ def forecast(
     rules: Rules,
     planner: Planner = best_density,
 ) -> dict[str, Forecast]:
-    """Of each query that waits, where it is known: all run once the cores are back that were there.
+    """Return the forecast of each waiting query, by name; one without a forecast is left out.
+
+    All queries run once as many cores are back as before the outage.
 
     Executors to come are as large as those that there were, on average.
     """

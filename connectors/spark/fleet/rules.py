@@ -9,7 +9,7 @@ from cec_store.recovery_plans.assignment import CAP
 from cec_store.standby.leases import KeepAlive
 
 KEEP_ALIVE = KeepAlive(0.5, 10)
-"""Of whoever holds a fleet's lease: its driver, or a rollback."""
+"""Keep-alive rule of a fleet's lease, which its driver or a rollback holds."""
 
 
 @dataclass(frozen=True)
@@ -25,18 +25,19 @@ class Rules:
     """
 
     lost_executors: int = 2
-    """So many lost since the last global checkpoint are a correlated failure; the paper's X."""
+    """Executors lost since the last global checkpoint that make a correlated failure; the paper's
+    X."""
     cap: float = CAP
     """The share of the executors' cores that is planned for."""
     checkpoint_s: float = 10.0
-    """Between two global checkpoints."""
+    """Seconds between two global checkpoints."""
     kept_checkpoints: int = 20
-    """Of which the newest are kept."""
+    """Number of the newest global checkpoints that are kept."""
     wait_first_s: float = 1.0
-    """Before a query that has failed is started again; twice as long each time that it fails."""
+    """Seconds before a failed query is started again; they double each time that it fails."""
     wait_most_s: float = 300.0
     cost_window_s: float = 600.0
-    """What was measured so long ago counts half as much for a query's cost."""
+    """Age in seconds at which a measurement counts half as much for a query's cost."""
 
     def __post_init__(self) -> None:
         for each in fields(self):

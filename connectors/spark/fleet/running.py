@@ -1,4 +1,4 @@
-"""What a fleet's driver asks of Spark: executors, what queries have spent, and to run them."""
+"""Spark as a fleet's driver sees it: executors, costs of queries, and starting them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Seen:
 
 
 def _spark_name(path: str) -> str:
-    """Of a path of this machine one that Spark, too, takes for that, where HDFS is its default."""
+    """Return the path as a URL: Spark takes a bare path for one of HDFS, if that is its default."""
     return hadoop_url(folder_at(path))
 
 

@@ -16,7 +16,7 @@ _LOOK_S = 1.5
 
 
 QUERY_STATES = ("running", "held back", "failing", "waiting", "stopped")
-"""What a query of a fleet does; one that waits does so for its input."""
+"""States of a fleet's query; a waiting one waits for its input."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class QueryStatus:
     """How many more executors that takes."""
     failures: int
     reason: str
-    """Of its last failure."""
+    """Reason of its last failure."""
 
 
 @dataclass(frozen=True)
@@ -66,12 +66,12 @@ class FleetStatus:
 
     @property
     def is_driven(self) -> bool:
-        """Whether a driver is alive."""
+        """True if a driver is alive."""
         return self.driver.startswith(Sign.ALIVE.value)
 
 
 def status_of(folder: FleetFolder, now_s: float, look_s: float = _LOOK_S) -> FleetStatus:
-    """As its folder says, from any process.
+    """Read a fleet's status from its folder, in any process; times are wall clock, in seconds.
 
     Raises:
         NotAFleet: there is none.
@@ -105,7 +105,7 @@ def status_of(folder: FleetFolder, now_s: float, look_s: float = _LOOK_S) -> Fle
 
 
 def message_of(notes: Notes) -> str:
-    """What is waited for, in words; empty where nothing is."""
+    """Return what the fleet waits for, as a sentence; empty where it waits for nothing."""
     outage, cores, cap = notes.situation.outage, notes.situation.cores, notes.rules.cap
     if outage is None:
         return ""

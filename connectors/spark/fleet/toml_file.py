@@ -18,7 +18,7 @@ _NEEDED = ("function", "reads", "writes")
 
 @dataclass(frozen=True)
 class Declared:
-    """What a file says."""
+    """Contents of a fleet's TOML file."""
 
     folder: str
     queries: tuple[Query, ...]
@@ -112,7 +112,11 @@ def _text(place: str, value: object) -> str:
 
 
 def _options(place: str, value: object) -> dict[str, str]:
-    """Of Spark: numbers and truth as Spark writes them."""
+    """Return settings of Spark, with numbers and booleans as Spark writes them.
+
+    Raises:
+        BadFleet: a value is neither a text nor a number nor a boolean.
+    """
     found = {}
     for key, each in _table(place, value).items():
         if not isinstance(each, str | int | float):

@@ -1,4 +1,4 @@
-"""Whether two checkpoints hold the same state, whatever providers and partitions they have."""
+"""Comparison of the state in two checkpoints, whatever providers and partitions they have."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class StoreComparison:
 
     operator: int
     name: str
-    """What Spark calls the operator."""
+    """Name that Spark gives the operator."""
     store: str
     rows: int
     other_rows: int
@@ -39,7 +39,7 @@ class Comparison:
 
     @property
     def is_same(self) -> bool:
-        """Whether they hold the same rows."""
+        """True if both hold the same rows."""
         return not any(each.only_here or each.only_there for each in self.stores)
 
 

@@ -30,7 +30,7 @@ from cec_store.storage.stores.new_trees import new_folder, sync_below
 
 @dataclass(frozen=True)
 class MoveReport:
-    """What was moved."""
+    """Result of a move, or of a dry run."""
 
     checkpoint: str
     path: str
@@ -44,7 +44,7 @@ class MoveReport:
     partitions: int | None
     """How many there are now, where that was changed."""
     rows: int | None
-    """Of state; a list has as many as it has values. None after a dry run."""
+    """Rows of state; a list has one for each value. None after a dry run."""
 
 
 def adopt(

@@ -1,4 +1,4 @@
-"""Whether a checkpoint can be moved, found out before anything is written."""
+"""Plan of a move, which checks that a checkpoint can be moved before anything is written."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PARTITIONS_MAX = 100_000
 
 @dataclass(frozen=True)
 class Plan:
-    """What goes where."""
+    """Plan of a move: the batch, the provider and the partitions of the new checkpoint."""
 
     old: Checkpoint
     batch: int
@@ -33,16 +33,16 @@ class Plan:
     pending: int | None
     """A batch that was begun and not committed: it is run again, with the same input."""
     conf: Mapping[str, str]
-    """Of the offset log at that batch."""
+    """Settings in the offset log at that batch."""
     provider: str
     """The class that the state is to be written by."""
     partitions: int | None
-    """As many as are wanted; None: as many as there are."""
+    """Number of partitions of the new checkpoint; None: as many as now."""
     seen: tuple[tuple[int, ...], tuple[int, ...]]
     """Batches with offsets and commits."""
 
     def changes(self, conf: Mapping[str, str]) -> dict[str, str]:
-        """What a file of the new offset log says instead, where it has said this."""
+        """Return the settings to change in a file of the offset log that has ``conf``."""
         changed = {PROVIDER_KEY: self.provider}
         if self.partitions is not None:
             there = [key for key in PARTITIONS_KEYS if key in conf]

@@ -32,7 +32,7 @@ from cec_store.connectors.spark.moving.plan import Plan
 from cec_store.storage.folder import FolderTree
 
 UniqueIds = Mapping[str, list[list[str]]]
-"""Of checkpoint format V2: by operator, partition and store."""
+"""Ids of state in checkpoint format V2: by operator, partition and store."""
 
 
 class File(NamedTuple):
@@ -44,10 +44,10 @@ class File(NamedTuple):
 
 
 def spark_files(plan: Plan, unique_ids: UniqueIds, new_url: str) -> Iterator[File]:
-    """What the new checkpoint needs besides the state, the file that makes it one last.
+    """Yield the files of the new checkpoint besides its state; the last makes it a checkpoint.
 
     Args:
-        unique_ids: What the stores that were written are called; empty with format V1.
+        unique_ids: Ids of the state that was written; empty with format V1.
         new_url: Where the new checkpoint will be, as Hadoop has it.
 
     Raises:

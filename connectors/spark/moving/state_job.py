@@ -19,7 +19,7 @@ _KEY_EXTRACTOR = "org.apache.spark.sql.execution.streaming.state.StatePartitionK
 
 
 def moving_of(session: Any) -> Any:
-    """What runs such jobs in this session's JVM.
+    """Return the JVM's object that runs such jobs, of this session.
 
     Raises:
         SparkUnavailable: it cannot.
@@ -43,7 +43,7 @@ def moving_of(session: Any) -> Any:
 
 
 def reading(old: Checkpoint, batch: int) -> dict[str, object]:
-    """What the job has to know of a checkpoint from which it reads."""
+    """Return the part of a job's JSON that describes the checkpoint to read."""
     unique_ids = old.commit(batch).unique_ids or {}
     return {
         "from": hadoop_url(old.folder),
@@ -55,7 +55,7 @@ def reading(old: Checkpoint, batch: int) -> dict[str, object]:
 
 
 def asked(what: str, call: Callable[[], str]) -> dict[str, Any]:
-    """What the JVM answers to a call that reads this checkpoint, or these.
+    """Return the JSON object that the JVM answers; ``what`` names the checkpoints in errors.
 
     Raises:
         MoveRefused: it refuses; says why.

@@ -26,7 +26,7 @@ class CecDataSource(spark.DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """For ``format()``."""
+        """Return the name for ``format()``."""
         return "cec"
 
     def schema(self) -> StructType:

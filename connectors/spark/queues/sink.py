@@ -26,7 +26,7 @@ _Messages = Sequence[spark.WriterCommitMessage | None]
 
 @dataclass
 class Written(spark.WriterCommitMessage):
-    """What one task tells the driver."""
+    """Message of one task to the driver: the segments that it wrote."""
 
     query: str
     batch: int
@@ -35,7 +35,7 @@ class Written(spark.WriterCommitMessage):
 
 
 class _Sink:
-    """What batches and streams have in common; pickled and sent to the executors."""
+    """Base of the sinks for batches and streams; pickled and sent to the executors."""
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
         column, keys = options.timestamp_column, options.key_columns
@@ -112,5 +112,5 @@ class BatchSink(_Sink, spark.DataSourceArrowWriter):
 
 
 def _written(messages: _Messages) -> list[Written]:
-    """Of the tasks that got to their end."""
+    """Return the messages of the tasks that finished."""
     return [one for one in messages if isinstance(one, Written)]

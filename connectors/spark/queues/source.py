@@ -25,14 +25,14 @@ _HIGH = (spark.EqualTo, spark.LessThan, spark.LessThanOrEqual)
 
 @dataclass
 class Slice(spark.InputPartition):
-    """What one task reads."""
+    """Range that one task reads."""
 
     range: Range
     queue_id: str
 
 
 class _Rows:
-    """What batches and streams have in common; pickled and sent to the executors."""
+    """Base of the sources for batches and streams; pickled and sent to the executors."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self._options = options
@@ -79,7 +79,7 @@ class BatchSource(_Rows, spark.DataSourceReader):
 
 
 class _FilterPushdown:
-    """What Spark calls with the filters of a query. It gives all back: Spark filters again."""
+    """Callable that Spark calls with a query's filters; it returns all: Spark filters again."""
 
     def __init__(self, reader: BatchSource) -> None:
         self.__func__ = spark.DataSourceReader.pushFilters
@@ -101,7 +101,7 @@ class StreamSource(_Rows, spark.DataSourceStreamReader, limits.SupportsTriggerAv
         return self._reader.begin().said()
 
     def getDefaultReadLimit(self) -> limits.ReadLimit:
-        """As the options say. Spark passes another limit where it wants all."""
+        """Return the limit of the options; Spark passes another limit where it wants all rows."""
         options = self._options
         if options.max_offsets_per_trigger is not None:
             return limits.ReadMaxRows(options.max_offsets_per_trigger)
@@ -119,7 +119,7 @@ class StreamSource(_Rows, spark.DataSourceStreamReader, limits.SupportsTriggerAv
         return self._reader.next_end(Positions.of(start), takes_all=takes_all).said()
 
     def reportLatestOffset(self) -> _Said:
-        """For the query's progress."""
+        """Return the end of the queue as an offset, for the query's progress."""
         return self._reader.reached().said()
 
     def partitions(self, start: _Said, end: _Said) -> Sequence[Slice]:

@@ -17,7 +17,7 @@ _WIDER = {
     pa.uint64(): pa.decimal128(20, 0), pa.float16(): pa.float32(),
     pa.large_string(): pa.string(), pa.large_binary(): pa.binary(), pa.date64(): pa.date32(),
 }  # fmt: skip
-"""What Spark has in the place of types that it lacks."""
+"""Wider type that Spark has, for each Arrow type that it lacks."""
 
 
 def stored_schema(schema: StructType) -> pa.Schema:

@@ -234,7 +234,7 @@ def _packed(spark: Spark, key: str, classes: dict[str, bytes]) -> bytes:
 
 
 def _recorded_key(path: Path) -> str | None:
-    """What the jar that a wheel carries was made from; None where there is no such jar."""
+    """Return the key of the sources of a wheel's jar; None without a readable jar of ours."""
     if not path.exists():
         return None
     try:

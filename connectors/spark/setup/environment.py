@@ -1,4 +1,4 @@
-"""What the connector asks of the machine: variables, programs, and a cache folder of its own.
+"""Machine of the connector: its variables, its programs, and a cache folder.
 
 The log's files are `cec_store.storage.local`' business; nothing here touches a log.
 """

@@ -51,13 +51,13 @@ class Java:
 
     @property
     def knows_older_releases(self) -> bool:
-        """Whether a compiler can ask it what an older Java had (`-release`)."""
+        """True if its compiler can target an older Java (`-release`)."""
         return self.version == JAVA_NEEDED or (self.home / "lib" / "ct.sym").exists()
 
 
 @cache
 def probe(executable: Path) -> Java | None:
-    """What this program says of itself; None where it is no Java that starts."""
+    """Run this program and return the Java that it is; None if it is none, or does not start."""
     for flags in ([VECTOR_FLAG], []):
         try:
             status, text = run_program(

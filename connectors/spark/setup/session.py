@@ -70,7 +70,7 @@ def submit_arguments_with_jar(arguments: str, jar: str) -> str:
 
 
 def default_properties(variables: Variables) -> dict[str, str]:
-    """What `spark-defaults.conf` says; empty where there is none."""
+    """Read the properties in `spark-defaults.conf`; empty where there is no such file."""
     home = find_spark(variables).jars.parent
     path = Path(variables.get("SPARK_CONF_DIR") or home / "conf") / "spark-defaults.conf"
     if not path.is_file():
@@ -124,7 +124,7 @@ def _warn_of_mount(checkpoints: str) -> None:
 
 
 def _is_missing_in_context(name: str, ours: str) -> bool:
-    """Whether a session runs in this process that began without this class of ours."""
+    """Return True if a session runs in this process and its setting ``name`` lacks ``ours``."""
     from pyspark import SparkContext
 
     context: Any = SparkContext._active_spark_context
@@ -176,7 +176,7 @@ def _add_to_running_jvm(jar: str, variables: Variables) -> None:
 
 
 def has_source_of_jar(session: Any, variables: Variables = VARIABLES) -> bool:
-    """Whether `format("cec")` of this session is the one of the jar.
+    """Return True if `format("cec")` of this session is the one in the jar.
 
     A JVM that runs without it is given it, if that is possible; a server of Spark Connect is not.
     """
@@ -197,7 +197,7 @@ def has_source_of_jar(session: Any, variables: Variables = VARIABLES) -> bool:
 
 
 def has_python_sources(*, is_needed: bool) -> bool:
-    """Whether queues can be sources and sinks in Python: with limits of what a batch reads.
+    """Return True if this pyspark takes streaming sources in Python with limits of a batch's rows.
 
     Raises:
         SparkUnavailable: they cannot, and are needed.

@@ -16,12 +16,12 @@ from cec_store.state_logs.sizing import EXTENT_FACTORS
 
 PROVIDER = "org.apache.spark.sql.cecstore.CecStateStoreProvider"
 DATA_SOURCE = "org.apache.spark.sql.cecstore.CecDataSource"
-"""What `format("cec")` is in a JVM with our jar."""
+"""Class of `format("cec")` in a JVM with our jar."""
 BUILT_IN = {
     "hdfs": "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider",
     "rocksdb": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
 }
-"""What people call Spark's own providers, and their classes."""
+"""Classes of Spark's own providers, by the names that options take."""
 PROVIDER_KEY = "spark.sql.streaming.stateStore.providerClass"
 PREFIX = "spark.sql.streaming.stateStore.cec."
 JARS = "spark.jars"
@@ -30,7 +30,7 @@ PLUGINS = "spark.plugins"
 EXTENSION = "org.apache.spark.sql.cecstore.CecExtensions"
 EXTENSIONS = "spark.sql.extensions"
 PUSHDOWN_KEY = "spark.sql.python.filterPushdown.enabled"
-"""Whether Spark hands filters to Python data sources: those on time narrow what ours reads."""
+"""Setting by which Spark hands filters to Python data sources: time filters narrow our reads."""
 _RECORDS_MAX = 2**63 // 4 - 1  # room for sums of them
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 

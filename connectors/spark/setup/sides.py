@@ -24,7 +24,7 @@ class Mark:
     member: str = ""
 
     def is_in(self, classes: Mapping[str, bytes]) -> bool:
-        """Whether it is among these, the bytes of class files by their paths."""
+        """Return True if it is in ``classes``, the bytes of class files by their paths."""
         name = self.member.encode()
         # As a class file keeps a name: a tag, the length in bytes, and the letters.
         kept = b"\x01" + len(name).to_bytes(2, "big") + name if name else b""
@@ -32,7 +32,7 @@ class Mark:
 
     @property
     def file(self) -> str:
-        """In a jar."""
+        """Path of the class file inside a jar."""
         return f"{self.path}.class"
 
 
@@ -111,7 +111,7 @@ CHOICES: tuple[tuple[Side, ...], ...] = (
     # It hashes keys as Spark's own tool does, which says how for each operator.
     (Side("moving", Mark(f"{_STATE}/StatePartitionKeyExtractor")),),
 )
-"""Of each, the first that a Spark has the mark of is taken; none, where it has none."""
+"""Alternatives: the first whose mark a Spark has is compiled; none where it has no mark."""
 
 
 def taken(spark_jars: Path) -> set[str]:
@@ -132,7 +132,7 @@ def sources_for(spark_jars: Path, sources: Path, files: Iterable[Path]) -> list[
 
 
 def _marked_classes(spark_jars: Path) -> dict[str, bytes]:
-    """What this Spark has of the classes that marks name."""
+    """Return the bytes of this Spark's class files that marks name, by path in the jar."""
     wanted = {s.mark.file for sides in CHOICES for s in sides if s.mark is not None}
     found: dict[str, bytes] = {}
     for path in sorted(spark_jars.glob("spark-*.jar")):

@@ -56,7 +56,8 @@ class Follower:
         return self._of_primary is not None
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Whether it has taken over: once it has or cannot, or ``timeout_s`` have passed."""
+        """Wait, for at most ``timeout_s``, until it has taken over or failed; return True if it has
+        taken over."""
         self._ended.wait_for(lambda: self.has_taken_over or self.failure is not None, timeout_s)
         return self.has_taken_over
 
@@ -89,7 +90,7 @@ def follow(
     storage_options: StorageOptions | None,
     rule: KeepAlive,
 ) -> Follower:
-    """As :func:`cec_store.connectors.spark.follow`."""
+    """Follow the primary, as :func:`cec_store.connectors.spark.follow` documents."""
     check_session(session)
     theirs = check_checkpoint(primary, storage_options)
     require_lease(theirs, leases_of(primary, storage_options).watch(LEASE))

@@ -33,10 +33,10 @@ _Started = TypeVar("_Started")
 
 @dataclass(frozen=True)
 class Takeover(Generic[_Started]):
-    """What a standby has become."""
+    """Result of a standby that took over: the started query, its lease, and the moment."""
 
     started: _Started
-    """What ``start`` has returned."""
+    """Object that ``start`` returned."""
     lease: Lease
     """Kept by this process from here on; release it when the query has ended as planned."""
     silent_at_s: float
@@ -79,7 +79,7 @@ def keep_alive(
     rule: KeepAlive,
     variables: Mapping[str, str],
 ) -> Lease:
-    """As :func:`cec_store.connectors.spark.keep_alive`."""
+    """Take the lease, as :func:`cec_store.connectors.spark.keep_alive` documents."""
     check_session(session)
     told = variables.get(STANDBY_OF)
     path = name_of(checkpoint)
@@ -97,7 +97,7 @@ def standby(
     rule: KeepAlive,
     on_warm: Callable[[], object],
 ) -> Takeover[_Started]:
-    """As :func:`cec_store.connectors.spark.standby`."""
+    """Wait and take over, as :func:`cec_store.connectors.spark.standby` documents."""
     check_session(session)
     lease, silent_at_s = _await_turn(session, checkpoint, storage_options, rule, on_warm)
     try:

@@ -14,7 +14,7 @@ from cec_store.storage.stores.folders import StorageOptions
 
 LEASE = "driver"
 _ELSEWHERE = "active standby with "
-"""What the holder is called whose query has another checkpoint; that follows."""
+"""Beginning of a holder's name whose query has another checkpoint, whose path follows."""
 FENCE_KEY = "spark.sql.streaming.checkpointFileManagerClass"
 FENCE = "org.apache.spark.sql.cecstore.standby.FencedFileManager"
 _log = logging.getLogger(__name__)

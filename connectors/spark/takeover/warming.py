@@ -1,4 +1,4 @@
-"""What a session that waits does beforehand: run small queries, and read the state it may get.
+"""Warming of a waiting session: it runs small queries and reads the state it may get.
 
 The first batch of a fresh session mostly waits for the JVM: classes are loaded, code is compiled.
 Small queries through the same source, provider and sink do that while nobody waits for it; and
