@@ -1,6 +1,7 @@
 """A passive standby: a driver is killed or stopped, another goes on, and the output is the same."""
 
 import random
+import re
 import signal
 import sys
 import time
@@ -21,6 +22,8 @@ from support.spark.standby_runs import Driver, await_batch, faults_of, newest
 
 TAKEOVERS = 50 if CRASH_FULL else 1
 EVERY_MS = 400 if CRASH_FULL else 100
+NOISE = re.compile(r"ERROR|Exception|^\s+at ", re.MULTILINE)
+"""In the log of a driver: an error, or its stack."""
 
 
 @pytest.mark.crash
@@ -34,7 +37,8 @@ def test_output_is_that_of_a_run_without_failure(tmp_path: Path, tally: Tally) -
         assert primary.wait_for("started") == 1
         await_batch(tmp_path, 1)
         for takeover in range(TAKEOVERS):
-            drivers.append(standby := Driver(tmp_path, "standby", every_ms=EVERY_MS))
+            standby = Driver(tmp_path, "standby", every_ms=EVERY_MS, log_level="ERROR")
+            drivers.append(standby)
             standby.wait_for("warm")
             await_batch(tmp_path, newest(tmp_path) + 1)
             time.sleep(dice.random() * 0.3)
@@ -50,6 +54,9 @@ def test_output_is_that_of_a_run_without_failure(tmp_path: Path, tally: Tally) -
                 assert "another driver has taken this query over" in primary.wait_for("failed")
             primary.end()
             await_batch(tmp_path, newest(tmp_path) + 2)
+            # It has taken over, and nobody has stopped it yet.
+            said = standby.errors.read_text("utf-8")
+            assert NOISE.findall(said) == [], said
             primary = standby
         primary.send(signal.SIGKILL)
     finally:

@@ -3,9 +3,9 @@
 `folder`; `role`: "primary", "standby", "either", for one below `cec-store standby`, or "shadow", an
 active standby; `checkpoint`, its name; `input`, the queue whose values it reads, if it does not
 make them; `primary`, the name of the checkpoint that a shadow follows; `rows` a batch; `every_ms`;
-`misses`, of signs of life; `place`, a URL, where the checkpoint and the queue are if not in
-`folder`, and the `storage_options` that it needs. Says what it did on stdout, one JSON object a
-line, and goes on until it is killed or its query fails.
+`misses`, of signs of life; `log_level`, of Spark; `place`, a URL, where the checkpoint and the
+queue are if not in `folder`, and the `storage_options` that it needs. Says what it did on stdout,
+one JSON object a line, and goes on until it is killed or its query fails.
 
 Batch b brings the values [b × rows, (b + 1) × rows), however often it is begun, and one output row
 for each key among them: how often the key came, the sum of its values, and b.
@@ -64,7 +64,7 @@ class Job:
         for name, value in CONF.items():
             builder = builder.config(name, value)
         self.spark = cec_spark.configure(builder).getOrCreate()
-        self.spark.sparkContext.setLogLevel("OFF")
+        self.spark.sparkContext.setLogLevel(order.get("log_level", "OFF"))
 
     def start(self) -> Any:
         rows = self.order["rows"]
