@@ -22,6 +22,7 @@ RULES = (
     "a damaged version has Spark's condition and our cause",
     "the last to commit a version counts",
     "a segment that is cut short while it is read is damage that names it",
+    "errors of the storage say which path they are about",
     "a row that is too large is refused with its key, operator and what to do",
     "a scan shows what was there when it began",
     "a scan of nothing shows nothing that comes later",

@@ -1,14 +1,16 @@
 package org.apache.spark.sql.cecstore.testing
 
-import java.io.RandomAccessFile
-import java.nio.file.{Files, Path}
+import java.io.{IOException, RandomAccessFile}
+import java.nio.file.{Files, FileSystemException, Path}
 
 import scala.jdk.CollectionConverters._
 import scala.util.Random
 
 import org.apache.spark.SparkThrowable
 import org.apache.spark.sql.cecstore.CecLogException
+import org.apache.spark.sql.cecstore.format.SparkErrors
 import org.apache.spark.sql.cecstore.log.StateLog
+import org.apache.spark.sql.cecstore.queue.NotMade
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.streaming.state.{StateStore, StateStoreProvider}
 import org.apache.spark.unsafe.Platform
@@ -23,6 +25,7 @@ object LoadingRules {
     "a damaged version has Spark's condition and our cause" -> damaged,
     "the last to commit a version counts" -> lastCounts,
     "a segment that is cut short while it is read is damage that names it" -> cutWhileRead,
+    "errors of the storage say which path they are about" -> paths,
     "a row that is too large is refused with its key, operator and what to do" -> tooLarge)
 
   private def condition(error: Throwable): String = error match {
@@ -43,11 +46,33 @@ object LoadingRules {
       Check.equal("condition", condition(error), "CANNOT_LOAD_STATE_STORE.CANNOT_READ_STREAMING_STATE_FILE")
       val said = ours(error)
       Check.that(said, said.contains("version 7 was wanted") && said.contains("the newest sound version is 1"))
+      val (kind, about) = told(causes(error).collectFirst { case e: CecLogException => e }.get)
+      Check.equal("our condition", kind, "CEC_VERSION_MISSING")
+      Check.equal("our parameters", about.keySet -> about("version"), Set("path", "version", "reason") -> "7")
     }
     segments(folder).foreach(Files.delete)
     val error = refused(loaded(base))
     Check.equal("condition without any file", condition(error), "CANNOT_LOAD_STATE_STORE.CANNOT_READ_STREAMING_STATE_FILE")
     ours(error)
+  }
+
+  /** The condition and the parameters that a program is told on the driver. */
+  private def told(error: IOException): (String, Map[String, String]) =
+    try SparkErrors.told(throw error) catch {
+      case e: SparkThrowable => e.getCondition -> e.getMessageParameters.asScala.toMap
+    }
+
+  private def paths(setting: Setting): Unit = {
+    val full = new FileSystemException("/q/log/1.commit", null, "No space left on device")
+    val unknown = new org.apache.hadoop.fs.PathIOException("/q/log", "gone")
+    for ((error, condition, path) <- Seq[(IOException, String, Option[String])](
+      (full, "CEC_STORAGE", Some("/q/log/1.commit")), (unknown, "CEC_STORAGE", Some("/q/log")),
+      (new IOException("reset"), "CEC_STORAGE", None), (new NotMade("/q/x", full), "CEC_NOT_MADE", Some("/q/x")))) {
+      val (kind, about) = told(error)
+      Check.equal(s"the condition of $error", kind, condition)
+      Check.equal(s"the path of $error", about.get("path"), path)
+      Check.that(s"the reason of $error", about("reason").nonEmpty)
+    }
   }
 
   private def belowZero(setting: Setting): Unit = {
