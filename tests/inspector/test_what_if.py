@@ -121,7 +121,8 @@ def test_a_trimmed_queue_goes_on_from_where_all_windows_can_be_seen(tmp_path: Pa
     path = made.make_operator_queue(tmp_path / "q", policy=Targets(60, None))
     whole = history_of(made.folder_of(path), WhatIf(60), WhatIf(90))
     with open_queue(path, "a") as queue:
-        assert queue.trim(queue.end_offset) > 0
+        # Not to the end: how many frames the last segments have depends on the time.
+        assert queue.trim(queue.end_offset // 2) > 0
     rest = history_of(made.folder_of(path), WhatIf(60), WhatIf(90))
     assert 0 < len(rest.others) < len(whole.others)
     assert_same(rest.targets[0][1], rest.recorded)
