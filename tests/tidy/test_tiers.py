@@ -71,7 +71,8 @@ def test_the_rest_keeps_as_many_cases_as_fit_and_none_is_lost(
 
 
 def test_a_single_case_is_exhaustive_only_if_it_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    for seconds, marks in ((30.0, {"full"}), (30.1, {"full", "exhaustive"})):
+    longest_s = tiers.REST_CASE_MAX_S
+    for seconds, marks in ((longest_s, {"full"}), (longest_s + 0.1, {"full", "exhaustive"})):
         case = Case("test_a")
         assert kept_of([case], seconds, monkeypatch) == []
         assert case.marks == marks
