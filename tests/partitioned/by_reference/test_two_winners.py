@@ -16,6 +16,9 @@ from cec_store.storage.names import commit_object_name
 from cec_store.storage.stores.by_url import store_at
 from cec_store.storage.stores.store import Racing
 from support.stores.counting import CountingStore
+from support.stores.needed import need
+
+need("fsspec")
 
 SCHEMA = RecordSchema(pa.schema([("n", pa.int64())]))
 
