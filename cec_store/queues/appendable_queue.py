@@ -110,8 +110,7 @@ class AppendableQueue(ConsumableQueue):
         if not exists:
             self._check_free()
         if isinstance(self.folder, LocalFolder):
-            self.folder.require_growth()
-            self.folder.warn_of_mount()
+            self.folder.check_mount()
         self.folder.make()
         lock = None
         try:

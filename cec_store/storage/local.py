@@ -27,7 +27,7 @@ from cec_store.storage.local_files import (
     is_locked_here,
     lock_file,
 )
-from cec_store.storage.mounts import Mount, is_remote, mount_of, warn_of_mount
+from cec_store.storage.mounts import Mount, is_remote, mount_of
 from cec_store.storage.names import probe_name
 from cec_store.storage.paths import AnyPath, check_local
 from cec_store.storage.regular_files import no_file, open_file, opened
@@ -108,10 +108,6 @@ class LocalFolder:
         """Whether this is on a network file system, as far as the list of mounts can tell."""
         return is_remote(self.path)
 
-    def warn_of_mount(self) -> None:
-        """Say once for each mount what may happen to acknowledged rows there, where it is known."""
-        warn_of_mount(self.path)
-
     def note_of_modes(self) -> str | None:
         """Return a note where the mount sets the modes of files, and not those who make them."""
         mount = mount_of(self.path)
@@ -123,18 +119,24 @@ class LocalFolder:
             "may read and write the files"
         )
 
-    def require_growth(self) -> None:
-        """See that a file can grow here and be written at any byte, before a queue is made.
+    def check_mount(self) -> None:
+        """See that a queue can grow here, and say once what its mount risks, where it is known.
 
-        That is tried on network mounts only, once each: some take the first write of a file that
+        Growing is tried on network mounts only, once each: some take the first write of a file that
         is open to append, and refuse the next, or show another file under its name each time.
 
         Raises:
-            ReadOnly: it cannot; nothing was left behind.
+            ReadOnly: a queue cannot grow; nothing was left behind.
         """
         mount = mount_of(self.path)
-        if mount is None or not mount.is_remote or mount in _grown:
+        if mount is None:
             return
+        if mount.is_remote and mount not in _grown:
+            self._require_growth(mount)
+        mount.warn(self.path)
+
+    def _require_growth(self, mount: Mount) -> None:
+        """See that a file can grow here and be written at any byte; raises :class:`ReadOnly`."""
         there = self
         while not there.exists():
             there = there.above()

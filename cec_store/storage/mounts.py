@@ -84,6 +84,15 @@ class Mount:
             return next(said for kind, said in _KNOWN if re.match(kind, self.kind))
         return None
 
+    def warn(self, path: str) -> None:
+        """Say once for each mount what may happen to what is acknowledged there, by name."""
+        if self in _told:
+            return
+        _told.add(self)
+        risk = self.risk()
+        if risk is not None:
+            _log.warning("%s is on %s: %s", path, self, risk)
+
     def __str__(self) -> str:
         return f"{self.kind} ({self.source} at {self.point})"
 
@@ -105,14 +114,10 @@ def is_remote(path: str) -> bool:
 
 
 def warn_of_mount(path: str) -> None:
-    """Say once for each mount what may happen to what is acknowledged there, by name."""
+    """Say once what may happen to what is acknowledged on the mount of a path, by name."""
     mount = mount_of(path)
-    if mount is None or mount in _told:
-        return
-    _told.add(mount)
-    risk = mount.risk()
-    if risk is not None:
-        _log.warning("%s is on %s: %s", path, mount, risk)
+    if mount is not None:
+        mount.warn(path)
 
 
 def _device_of(path: str) -> str:

@@ -46,7 +46,12 @@ def checked_input_queues(folder: Folder, sources: Sequence[Source]) -> tuple[str
         QueueReplaced: an input is another queue than the one that was read.
         CorruptLog, UnsupportedVersion: as :func:`read_input_queues`.
     """
-    noted = read_input_queues(folder)
+    return _checked(read_input_queues(folder), folder, sources)
+
+
+def _checked(
+    noted: InputQueues | None, folder: Folder, sources: Sequence[Source]
+) -> tuple[str, ...]:
     before = noted.queues if noted is not None else ("",) * len(sources)
     here = [getattr(source, "queue_id", "") for source in sources]
     for number, (queue, source) in enumerate(zip(before, sources, strict=True)):
@@ -62,7 +67,8 @@ def note_input_queues(folder: Folder, sources: Sequence[Source]) -> None:
     Raises:
         QueueReplaced, CorruptLog, UnsupportedVersion: as :func:`checked_input_queues`.
     """
-    noted, queues = read_input_queues(folder), checked_input_queues(folder, sources)
+    noted = read_input_queues(folder)
+    queues = _checked(noted, folder, sources)
     if not any(queues) or (noted is not None and noted.queues == queues):
         return
     data = InputQueues.of(read_manifest(folder).log_id, queues).encode()

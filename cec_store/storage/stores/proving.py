@@ -13,7 +13,7 @@ import time
 
 from cec_store.errors import StorageError
 from cec_store.storage.caches import proofs_path
-from cec_store.storage.local import LocalFolder
+from cec_store.storage.mounts import warn_of_mount
 from cec_store.storage.names import probe_name
 from cec_store.storage.stores.failures import no_exclusive_create
 from cec_store.storage.stores.local_store import LocalStore
@@ -43,7 +43,7 @@ def prove_exclusive_creates(store: Store, folder: str = "") -> None:
     racing = store.racing
     if racing is None:
         if store.appends:
-            LocalFolder(store.url).warn_of_mount()
+            warn_of_mount(store.url)
         return
     server = racing.server()
     if server in _proven:

@@ -26,7 +26,7 @@ from cec_store.connectors.spark.setup.settings import (
     check_names,
 )
 from cec_store.errors import CompilationFailed, SparkUnavailable
-from cec_store.storage.local import LocalFolder
+from cec_store.storage.mounts import warn_of_mount
 
 _SUBMIT = "PYSPARK_SUBMIT_ARGS"
 _GROWING_LOADER = "org.apache.spark.util.MutableURLClassLoader"
@@ -120,7 +120,7 @@ def _warn_of_mount(checkpoints: str) -> None:
     """Say once what is known of the mount of checkpoints, where the builder says where they are."""
     path = checkpoints.removeprefix("file:")
     if path.startswith("/"):
-        LocalFolder(path).warn_of_mount()
+        warn_of_mount(path)
 
 
 def _is_missing_in_context(name: str, ours: str) -> bool:
