@@ -1,4 +1,4 @@
-"""What one append, acknowledgement, look, opening and commit costs a queue, in each of its layouts.
+"""Costs of an append, acknowledgement, poll, opening and commit, in each layout of a queue.
 
 `plain` is a queue without partitions, `one` a queue by reference with one partition. Medians:
 `group_commit_us_*`: an append of 20 rows, until it is on disk.

@@ -23,7 +23,7 @@ WORK = Path(__file__).resolve().parent.parent / "build" / "bench"
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line asked for."""
+    """Options of the command line."""
 
     quick: bool
     rounds: int

@@ -21,7 +21,7 @@ HERE = Path(__file__).resolve().parent
 
 @dataclass(frozen=True)
 class Target:
-    """What a figure has to be; without bounds it is for information."""
+    """Target of a figure; without bounds it is for information."""
 
     script: str
     figure: str
@@ -252,7 +252,7 @@ def kept(results: str, facts: dict[str, str]) -> dict[str, Run]:
 
 
 def machine(facts: dict[str, str]) -> dict[str, str]:
-    """What all runs share."""
+    """Return the facts that all runs share, which are the machine's."""
     return {name: fact for name, fact in facts.items() if name not in MEASURED}
 
 

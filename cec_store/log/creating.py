@@ -51,7 +51,7 @@ def create(
 
 
 def check_free(folder: Folder) -> None:
-    """Whether a queue may be made here; asked before anything is changed.
+    """Check that a queue may be made here, before anything is changed.
 
     Raises:
         CorruptLog: there are segments but no manifest.
@@ -62,7 +62,7 @@ def check_free(folder: Folder) -> None:
 
 
 def _leftovers(folder: Folder) -> list[str]:
-    """What a crash during :func:`create` can leave; raises where anything else is there."""
+    """Return the names that a crash in :func:`create` can leave; raises where others are there."""
     names = folder.names()
     settings = {RETENTION, temporary_name(RETENTION)}
     claims = [name for name in names if claimed_epoch_of(name) is not None or name in settings]

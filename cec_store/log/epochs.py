@@ -1,4 +1,4 @@
-"""Who may append: writers claim an epoch, and publish the manifest under it. docs/format.md §2."""
+"""Epochs: writers claim one, and publish the manifest under it. docs/format.md §2."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def newest_claim(names: list[str]) -> int:
 
 
 def has_successor(folder: Folder, epoch: int) -> bool:
-    """Whether a writer of a higher epoch has begun to take over from this one.
+    """Return whether a writer of a higher epoch has begun to take over from this one.
 
     Asks for two names only, so it takes as long in a queue of many files. Whoever takes over first
     claims the next epoch, and leaves a trace of it until this one's manifest is removed: the

@@ -11,7 +11,7 @@ from cec_store.values import Address
 
 @dataclass(frozen=True)
 class FrameMarks:
-    """What the writer of records says about a frame besides its records."""
+    """Facts that the writer of records gives about a frame besides its records."""
 
     open_windows: int = 0
     """N at the end of the frame."""

@@ -1,4 +1,4 @@
-"""What manifest and notes say about where a queue ends, before its newest segment is read.
+"""The end of a queue by manifest and notes, before its newest segment is read.
 
 A manifest that does not know of segments which are there is an older copy that was put back.
 """
@@ -42,7 +42,7 @@ class KnownEnd:
 
     manifest: Manifest
     noted: DurableEnd | None
-    """What was noted last about the newest segment; ``None`` where nothing was."""
+    """Last note about the newest segment; ``None`` where there is none."""
 
 
 def read_known_end(folder: Folder) -> KnownEnd:
@@ -100,14 +100,14 @@ def refuse_unknown_segments(folder: Folder, manifest: Manifest, names: list[str]
 
 
 def _refuse_gap(folder: Folder, segment_id: int) -> None:
-    """For the segments of a store, of which a later one is there; a listing may lag."""
+    """Raise where a segment of a store is missing below a later one; a listing may lag."""
     if not has_segment(folder, segment_id):
         path = f"{folder.path}/{segment_name(segment_id)}"
         raise CorruptLog(path, 0, "the segment is missing")
 
 
 def has_segment(folder: Folder, segment_id: int) -> bool:
-    """Whether there is a segment of this number, whatever a listing says."""
+    """Return whether there is a segment of this number, whatever a listing says."""
     try:
         # Not its size: whoever asks reads it next.
         return bool(folder.read(segment_name(segment_id), 0, 1))
@@ -164,7 +164,7 @@ def prove_noted(noted: DurableEnd, reader: SegmentReader) -> int:
 
 
 def holds_acknowledged(folder: Folder, segment_id: int) -> bool:
-    """Whether a header in this segment vouches for more than the SCHEMA that it begins with.
+    """Return whether a header in this segment vouches for more than its first SCHEMA.
 
     In one that was never published none does, as its first sync is that before it is published.
     """

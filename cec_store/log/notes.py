@@ -68,7 +68,7 @@ class Note:
 
 
 def read_notes(folder: Folder, names: list[str]) -> dict[str, list[DurableEnd]]:
-    """What the files of a listing say, by name; nothing of one that is gone.
+    """Return the notes of the files in a listing, by name, without those that are gone.
 
     Raises:
         UnsupportedVersion: a later format wrote one of them.

@@ -1,4 +1,4 @@
-"""What the user of a queue can choose: when records are synced, and how large things get."""
+"""Options of a queue: when records are synced, and how large things get."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class SyncMode(str, Enum):
 
 
 class Compression(str, Enum):
-    """What of a frame is compressed together.
+    """Part of a frame that is compressed together.
 
     Examples:
         >>> QueueOptions(compression="columns").compression is Compression.COLUMNS
@@ -62,10 +62,10 @@ class QueueOptions:
     segment_bytes: int = 64 << 20
     """A segment that has grown beyond is completed; also what a trim gives back at a time."""
     compression: Compression | str = Compression.BODY
-    """Of queues without state; those with state, and small frames, are compressed as a whole."""
+    """Unit of compression in queues without state; small frames and state are compressed whole."""
     compression_level: int = 1
     frame_bytes_max: int = 16 << 20
-    """What an operator does in a step is cut into frames of so many bytes before compression."""
+    """Bytes before compression of the frames into which an operator's step is cut."""
     outstanding_frames_max: int = 64
     outstanding_bytes_max: int = 64 << 20
 

@@ -44,11 +44,11 @@ class FrameLookup(Protocol):
 
 
 class ReplayedLog(FrameLookup, Protocol):
-    """What is replayed: :class:`LogReader`, or a partition of a queue by reference."""
+    """Log that can be replayed: :class:`LogReader`, or a partition of a queue by reference."""
 
     @property
     def path(self) -> str:
-        """For errors."""
+        """Return the path that errors name."""
 
     @property
     def end(self) -> LogEnd: ...
@@ -333,7 +333,7 @@ class LogReader(ABC):
 
 
 def despite_trims(log: ReplayedLog, search: Callable[[], _Found]) -> _Found:
-    """What ``search`` finds, repeated where a segment that it only passed was trimmed meanwhile.
+    """Return what ``search`` finds, repeated where a segment that it passed was trimmed meanwhile.
 
     Raises:
         OutOfRange: from ``search``, while nothing was trimmed.

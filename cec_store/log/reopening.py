@@ -47,7 +47,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class RecoveryReport:
-    """What opening for append found and did."""
+    """Report of an opening for append: what it found and did."""
 
     carried_frames: int = 0
     """Whole frames that nobody had vouched for, written again into the new segment."""
@@ -80,7 +80,7 @@ def reopen(
 
 @contextmanager
 def _fenced_if_taken_over(folder: Folder, epoch: int) -> Iterator[None]:
-    """What a writer misses that hung while it was opening, its successor may have trimmed."""
+    """Raise :class:`Fenced` for a file that is missing because a successor has trimmed it."""
     try:
         yield
     except (CorruptLog, OutOfRange, NotAQueue, FileNotFoundError) as error:
@@ -134,7 +134,7 @@ def _take_over(
 
 
 def check_schema(folder: Folder, asked: RecordSchema | None, stored: RecordSchema) -> None:
-    """Whether the queue is what the caller takes it for; what was not said may be anything.
+    """Check that the queue is what the caller expects; what was not given may be anything.
 
     Raises:
         SchemaMismatch: other columns, or another timestamp column.

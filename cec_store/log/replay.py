@@ -77,12 +77,12 @@ class _Times:
         return cls(low_us, high_us)
 
     def may_be_in(self, frame: Frame) -> bool:
-        """Whether a frame can hold a record of these moments, by its header."""
+        """Return whether a frame can hold a record of these moments, by its header."""
         header = frame.header
         return header.min_timestamp_us <= self.high_us and header.max_timestamp_us >= self.low_us
 
     def hold_all_of(self, frame: Frame) -> bool:
-        """Whether all of its records are of these moments."""
+        """Return whether all of its records are of these moments."""
         header = frame.header
         return self.low_us <= header.min_timestamp_us and header.max_timestamp_us <= self.high_us
 
@@ -131,7 +131,7 @@ class Replay(Iterator[pa.RecordBatch]):
         self._names = [*selection.of_columns(schema.data, chain.path), *extra]
         self._empty = self._select(empty_batch(schema.arrow), 0, True)
         self.schema: pa.Schema = self._empty.schema
-        """Of every batch."""
+        """Schema of every batch."""
         self._batches = self._run()
 
     def _start(self) -> int:
@@ -149,7 +149,7 @@ class Replay(Iterator[pa.RecordBatch]):
         return next(self._batches)
 
     def read_all(self) -> pa.Table:
-        """What is left as one table; of a replay that follows, once it is stopped."""
+        """Return the rest as one table; of a replay that follows, once it is stopped."""
         return pa.Table.from_batches(self, self.schema)
 
     def stop(self) -> None:
@@ -287,7 +287,7 @@ class Replay(Iterator[pa.RecordBatch]):
         return [KIND, *([TIMESTAMP] if has_times else []), *self._names]
 
     def _columns(self, records: pa.RecordBatch) -> pa.RecordBatch:
-        """What is returned of records, besides their metadata."""
+        """Return the columns that are asked for, besides the metadata."""
         return records.select(self._names)
 
     def _wanted(self, records: pa.RecordBatch) -> pa.BooleanArray:

@@ -196,7 +196,7 @@ class SegmentReader:
             due = header.seq + (header.type == FrameType.BATCH)
 
     def _has_last_byte(self, byte: int, header: FrameHeader) -> bool:
-        """Whether the frame's last byte is in the file; the next header is loaded with it."""
+        """Return whether the frame's last byte is in the file; loads the next header with it."""
         last = byte + header.frame_bytes - 1
         if self._buffer.holds(last, 1):
             return True

@@ -17,22 +17,22 @@ METADATA_COLUMNS = (
     pa.field(KIND, pa.uint8()),
     pa.field("_offset", pa.int64()),
 )
-"""What ``include_metadata`` adds to the columns of a queue, in this order."""
+"""Columns that ``include_metadata`` adds to those of a queue, in this order."""
 PARTITION_COLUMN = pa.field("_partition", pa.int32())
-"""What it adds besides where a queue is read by partitions."""
+"""Columns that it adds besides where a queue is read by partitions."""
 OUTPUT_KINDS = frozenset({RecordKind.DATA, RecordKind.RESULT})
 Moment = datetime | int | Position
 
 
 @dataclass(frozen=True)
 class Selection:
-    """What :meth:`cec_store.OutputQueue.replay` is asked for, as one value."""
+    """Arguments of :meth:`cec_store.OutputQueue.replay`, as one value."""
 
     since: Moment | None = None
-    """Of a moment, only records at or after it, wherever they stand; a position is where to begin.
+    """A moment: only records at or after it, wherever they stand; a position is where to begin.
     ``None``: the oldest record that is left."""
     until: Moment | None = None
-    """Of a moment, only records before it; a position is where to end. ``None``: the end."""
+    """A moment: only records before it; a position is where to end. ``None``: the end."""
     kinds: Collection[RecordKind] = OUTPUT_KINDS
     include_metadata: bool = False
     include_state: bool = False
@@ -43,7 +43,7 @@ class Selection:
     end_offset: int | None = None
     """Nothing from here on, whatever ``until`` says."""
     columns: Sequence[str] | None = None
-    """Of the user's columns only these, in this order; ``None``: all."""
+    """Names of the user's columns to read, in this order; ``None``: all."""
 
     def of_columns(self, data: pa.Schema, path: str) -> list[str]:
         """Those of the user's columns that are returned.

@@ -1,4 +1,4 @@
-"""What the end of a segment means: a torn end, or damage. docs/format.md §7."""
+"""The end of a segment: a torn end, or damage. docs/format.md §7."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from cec_store.log.segment import Bad, SegmentReader, refusal
 
 
 class Verdict(Enum):
-    """What the first bad byte of a segment is."""
+    """Kind of the first bad byte of a segment."""
 
     COMPLETE = "the end of a sealed segment"
     CLEAN_END = "the end of the log"
@@ -30,7 +30,7 @@ class Verdict(Enum):
 
 
 def judge(sealed: bool, at_seal: bool, vouched_beyond: bool, at_file_end: bool) -> Verdict:
-    """What the first bad byte of a segment means: the table of docs/format.md §7, row by row.
+    """Return what the first bad byte of a segment means: docs/format.md §7, row by row.
 
     ``sealed``: a successor, or the segment's own FOOTER, says where it ends. ``at_seal``: the bad
     byte is that end. ``vouched_beyond``: some intact header says that bytes beyond it are on disk.

@@ -11,7 +11,7 @@ from cec_store.log.segment import SegmentReader, refusal
 from cec_store.values import Address
 
 _ATTEMPTS = 4
-"""So often in a row a place must be found bad before it counts as damage."""
+"""Number of times in a row that a place must be found bad before it counts as damage."""
 
 
 class VisibleEnd:

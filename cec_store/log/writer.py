@@ -51,16 +51,16 @@ class Cursor(NamedTuple):
     """The numbers that come next in the stream of records."""
 
     seq: int = 0
-    """Of the next BATCH frame."""
+    """Number of the next BATCH frame."""
     offset: int = 0
-    """Of the next record."""
+    """Offset of the next record."""
     previous: tuple[int, int] = (NONE, 0)
     """Segment and byte of the last BATCH frame."""
 
 
 @dataclass
 class ClockAndEntropy:
-    """What a writer takes from outside; tests put in their own."""
+    """Clock and randomness that a writer takes from outside; tests put in their own."""
 
     clock_us: Callable[[], int]
     entropy: Callable[[int], bytes] = field(default=secrets.token_bytes)
@@ -245,7 +245,7 @@ class LogWriter:
         self._notes_written += 1
 
     def _end_at(self, byte: int, counter: int) -> DurableEnd:
-        """What is said of the log's end, at this byte of the segment."""
+        """Return the note of the log's end, at this byte of the segment."""
         segment, (last_segment, last_byte) = self._segment, self.cursor.previous
         return DurableEnd(
             epoch=self.manifest.epoch, log_id=self.manifest.log_id,

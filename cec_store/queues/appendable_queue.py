@@ -74,7 +74,7 @@ class AppendableQueue(ConsumableQueue):
         self.mode = mode
         self.options = options or QueueOptions()
         self.report = RecoveryReport()
-        """What opening for append found."""
+        """Report of the opening for append."""
         self._process = OwnProcess()
         self._pipeline: Pipeline | None = None
         if mode == "r":

@@ -1,4 +1,4 @@
-"""Who reads a queue, and what they still need of it. docs/format.md §10.
+"""Consumers of a queue, and what they still need of it. docs/format.md §10.
 
 High-availability paper (Hwang and others, 2005), 5.2: a consumer acknowledges what it has received
 (level 0), and what it will never ask for again because its effects are saved (level 1).
@@ -32,7 +32,7 @@ _LOCK_WAIT_S = 10.0
 
 
 def read_acknowledgement(folder: Folder, name: str, log_id: bytes) -> Acknowledgement:
-    """What a consumer has acknowledged.
+    """Return what a consumer has acknowledged.
 
     Raises:
         FileNotFoundError: there is no such consumer.
@@ -53,7 +53,7 @@ def read_acknowledgement(folder: Folder, name: str, log_id: bytes) -> Acknowledg
 
 
 def acknowledgements(folder: Folder, log_id: bytes) -> dict[str, Acknowledgement]:
-    """What each registered consumer has acknowledged; raises as :func:`read_acknowledgement`."""
+    """Return each consumer's acknowledgement by name; raises as :func:`read_acknowledgement`."""
     found = {}
     for name in filter(None, map(consumer_of, folder.names())):
         with suppress(FileNotFoundError):  # dropped meanwhile

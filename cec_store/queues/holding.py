@@ -1,4 +1,4 @@
-"""Who acts under a consumer's name: one holder at a time, and who takes over from it.
+"""Holders of a consumer's name: one at a time, and takeovers.
 
 A holder that hangs cannot be made to let go of its lock, and it may go on at any moment. So whoever
 takes over has a number of its own, with a lock and a file of acknowledgements of that number: the
@@ -22,7 +22,7 @@ from cec_store.storage.publishing import remove
 
 
 def acknowledgement_files(names: Sequence[str], consumer: str) -> list[str]:
-    """What a registered consumer's files are called: the last one counts. None, if it is not."""
+    """Return the names of a registered consumer's files: the last one counts. Empty without one."""
     if acknowledgement_name(consumer) not in names:
         return []
     found = [takeover_of_acknowledgement(name, consumer) for name in names]
@@ -54,7 +54,7 @@ class Holding:
                 raise self._in_use()
             found = [takeover_of_lock(name, consumer) for name in folder.names()]
             self.number = max((number for number in found if number is not None), default=0)
-            """Of takeovers of this name, this one included."""
+            """Number of takeovers of this name, this one included."""
             if takeover:
                 self.number += 1
                 while not self._lock(self.number):

@@ -89,7 +89,7 @@ class OutputQueue(AppendableQueue):
         return self.select(selection)
 
     def select(self, selection: Selection) -> Replay:
-        """As :meth:`replay`."""
+        """Return a replay of a selection, as :meth:`replay` does of its arguments."""
         chain = self.chain()
         return Replay(chain, self._timestamp_index().lookup(chain), selection)
 
@@ -107,7 +107,7 @@ class OutputQueue(AppendableQueue):
         return rebuild(self.chain(), at)
 
     def extent(self, at: int | None = None) -> Extent:
-        """What such a rebuild would read; looks at headers only."""
+        """Return what such a rebuild would read; looks at headers only."""
         return extent(self.chain(), at)
 
     def reindex(self) -> int:
@@ -121,7 +121,7 @@ class OutputQueue(AppendableQueue):
 
     @property
     def retention(self) -> Retention:
-        """What is removed without being asked, whenever a segment is full.
+        """Return what is removed without being asked, whenever a segment is full.
 
         Raises:
             CorruptLog, UnsupportedVersion: the setting cannot be read.

@@ -24,12 +24,12 @@ _BY_SIZE = (RetentionMode.TIME, RetentionMode.BYTES)
 
 @dataclass(frozen=True)
 class TrimPlan:
-    """What a trim takes: the segments below the first that stays."""
+    """Segments that a trim takes: those below the first that stays."""
 
     first_segment: int
     """The oldest that stays."""
     first_offset: int
-    """Of the oldest record that stays."""
+    """Offset of the oldest record that stays."""
     segments: int
     """How many go."""
     held_by: tuple[str, ...]
@@ -38,7 +38,7 @@ class TrimPlan:
 
 @dataclass(frozen=True)
 class Asked:
-    """What a trim is asked for; nothing: what the queue's retention says."""
+    """Request for a trim; empty: what the queue's retention says."""
 
     before: int | None = None
     """Only records below this offset."""
@@ -120,7 +120,7 @@ def _needs_of_consumers(chain: Chain) -> dict[str, int]:
 
 
 def _over(chain: Chain, keep: Retention | None, now_us: int) -> Callable[[int], bool]:
-    """Whether a segment, the oldest that is left, is older than what is kept, or above its size."""
+    """Return whether the oldest segment is older than what is kept, or above its size."""
     if keep is None:
         return lambda segment_id: True
     if keep.mode is RetentionMode.TIME:

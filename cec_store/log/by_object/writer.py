@@ -18,7 +18,7 @@ from cec_store.storage.stores.store_folder import StoreFolder
 _log = logging.getLogger(__name__)
 _LOOK_S = 1.0
 _ROLL_SEGMENTS = 64
-"""So many segments count as one that is completed: whoever trims by itself looks then."""
+"""Number of segments that count as one that is completed: automatic trims look then."""
 
 
 class ObjectWriter(LogWriter):
@@ -77,7 +77,7 @@ class ObjectWriter(LogWriter):
         self._begin(Predecessor(number, segment.bytes, segment.header.salt, segment.running_crc))
 
     def sync(self) -> None:
-        """As :meth:`LogWriter.sync`; without records nothing is made."""
+        """Sync as :meth:`LogWriter.sync` does; without records nothing is made."""
         assert not self.in_step, "a step is vouched for as a whole"
         if self.segment_has_records:
             self._refuse_if_succeeded()
@@ -120,7 +120,7 @@ class ObjectWriter(LogWriter):
             self.check()
 
     def check(self) -> None:
-        """As :meth:`LogWriter.check`, by one request."""
+        """Check as :meth:`LogWriter.check` does, by one request."""
         self._looked_s = time.monotonic()
         name = manifest_name(self.manifest.epoch + 1)
         if _is_there(lambda: self._objects.size(name)):

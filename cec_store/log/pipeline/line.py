@@ -1,4 +1,4 @@
-"""What stands between those who append and the thread that writes: frames, calls, who waits.
+"""The line between callers that append and the thread that writes: frames, calls, waiters.
 
 Callers may be interrupted anywhere. So each change that they make is one call of a built-in type:
 what was in line stays there, what was not never gets there, and the other threads go on. The
@@ -29,11 +29,11 @@ _ENCODERS = 2
 
 
 class Upto(NamedTuple):
-    """What has been appended, up to the end of a frame."""
+    """Records that have been appended, up to the end of a frame."""
 
     end: Cursor
     raw_bytes: int
-    """Of all bodies, before compression."""
+    """Bytes of all bodies, before compression."""
     in_step: bool
     """The last frame's step goes on: what comes next has to be of it."""
 
@@ -69,13 +69,13 @@ class Line:
         self._written = Upto(end, 0, False)
         """The end of the frame last taken from ``frames``; changed before that is done."""
         self.calls: deque[Call[Any]] = deque()
-        """For the writer's thread."""
+        """Calls for the writer's thread."""
         self._wanted: deque[int] = deque()
         self.wanted_seq = 0
         """Somebody waits for the frames below to be durable. The writer's thread's own."""
         self.is_closing = False
         self.failure: BaseException | None = None
-        """What ended the writer's thread; it stays."""
+        """Error that ended the writer's thread; it stays."""
 
     # -- the callers --------------------------------------------------------------------------
 

@@ -70,7 +70,7 @@ class Pipeline:
 
     @property
     def failure(self) -> BaseException | None:
-        """What ended the writer's thread."""
+        """Return the error that ended the writer's thread."""
         return self._line.failure
 
     def submit(self, parts: Iterable[pa.RecordBatch], marks: FrameMarks) -> int:
