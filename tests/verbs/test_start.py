@@ -126,8 +126,37 @@ def interrupted(queue: Path, delay_s: float) -> tuple[bytes, int]:
         process.stdout.readline()
         time.sleep(delay_s)
         process.send_signal(signal.SIGINT)
-        _, error = process.communicate(timeout=60)
+        return ended(process)
+
+
+def ended(process: "subprocess.Popen[bytes]", within_s: float = 60) -> tuple[bytes, int]:
+    """Return what a program has said and its exit status; one that does not end is killed."""
+    try:
+        _, error = process.communicate(timeout=within_s)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        _, error = process.communicate()
+        pytest.fail(f"it has not ended in {within_s} s; it said {error.decode()}")
     return error, process.returncode
+
+
+SWALLOWED = """
+import signal, time, weakref
+from cec_store import cli
+
+class Dies:
+    pass
+
+def application():
+    there = Dies()
+    callback = weakref.ref(there, lambda _: signal.raise_signal(signal.SIGINT))
+    del there
+    time.sleep(20)
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+cli._application = lambda: application
+cli.main()
+"""
 
 
 @pytest.mark.parametrize("delay_s", [0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 1.0])
@@ -137,6 +166,11 @@ def test_an_interrupt_while_it_starts_is_no_traceback(queue: Path, delay_s: floa
         error, status = interrupted(queue, delay_s)
     assert b"Traceback" not in error
     assert status in (130, 0)
+
+
+def test_an_interrupt_that_python_swallows_comes_again() -> None:
+    done = program(code=SWALLOWED)
+    assert (done.returncode, done.stderr) == (130, b"")
 
 
 @pytest.mark.parametrize("arguments", [["replay"], ["dump"], ["replay", "--json"], ["verify"]])

@@ -1,4 +1,4 @@
-"""The tiers of the tests: `make test` takes ten minutes, `make test-rest` the half hour after it.
+"""The tiers of the tests: `make test` takes ten minutes, `make test-rest` a quarter hour more.
 
 Recorded durations decide (`tests/data/durations.tsv`, written by `support.runs.durations`). Of a
 test that takes long the quick tier keeps cases that show each value of each parameter once, as
@@ -22,9 +22,9 @@ BUDGET_S = 1.0
 """Seconds that the kept cases of one test function may take, the first one aside."""
 CASE_MAX_S = 3.0
 """A case that takes longer than this belongs to the full tier alone."""
-REST_BUDGET_S = 6.0
+REST_BUDGET_S = 3.0
 """Seconds that the cases of one test function may take in both tiers together, the first aside."""
-REST_CASE_MAX_S = 22.0
+REST_CASE_MAX_S = 10.0
 """A case that takes longer than this is for all tests alone."""
 SPARK_FACTOR = 2.0
 """Tests with Spark get so many times these seconds, since each starts queries."""

@@ -1,0 +1,33 @@
+"""An interrupt that Python would swallow is raised once more.
+
+An interrupt is raised between any two steps of the main thread. Where that is in a finalizer or in
+the callback of a weak reference (Python's own import of a module has such callbacks), Python prints
+it as an "exception ignored" and goes on, and Ctrl-C has had no effect.
+"""
+
+from __future__ import annotations
+
+import _thread
+import sys
+import time
+
+AGAIN_AFTER_S = 0.01
+"""Seconds until it is raised again: by then the finalizer or callback has come to its end."""
+
+
+def raise_swallowed_interrupts_again() -> None:
+    """Have the main thread interrupted anew where Python has swallowed an interrupt."""
+    show = sys.unraisablehook
+
+    def look(unraisable: sys.UnraisableHookArgs) -> None:
+        if not issubclass(unraisable.exc_type, KeyboardInterrupt):
+            show(unraisable)
+        elif not sys.is_finalizing():
+            _thread.start_new_thread(_interrupt_soon, ())
+
+    sys.unraisablehook = look
+
+
+def _interrupt_soon() -> None:
+    time.sleep(AGAIN_AFTER_S)
+    _thread.interrupt_main()
