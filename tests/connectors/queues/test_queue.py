@@ -188,10 +188,13 @@ def test_values_at_their_limits_come_back_through_both_languages(
 ) -> None:
     for seed in range(crash_count(2, 250)):
         tables = Tables(seed, SPARK_TYPES)
-        drawn = tables.table(tables.schema(), rows)
-        due = drawn.append_column("n", pa.array(range(rows)))
+        schema = tables.schema()
+        drawn = [tables.table(schema, rows) for _ in range(crash_count(2, 20))]
+        due = pa.concat_tables(drawn)
+        due = due.append_column("n", pa.array(range(due.num_rows)))
         with open_queue(tmp_path / f"in-{seed}", "a", schema=due.schema) as queue:
-            queue.append(due)
+            for first in range(0, due.num_rows, rows):
+                queue.append(due.slice(first, rows))
         out = tmp_path / f"out-{seed}"
         read(session, form, tmp_path / f"in-{seed}").write.format(form).mode("append").save(
             str(out)
