@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from cec_store.connectors.spark.checkpoint.scans import operator_scans
 from cec_store.errors import CecError, OutOfRange
 from cec_store.inspector.measuring.consumer_lags import consumer_lags
 from cec_store.inspector.measuring.crash_costs import LoadRates
@@ -76,6 +77,9 @@ def report_on(
         "verified": None if verification is None else verification.is_sound,
         "damage": [asdict(item) for item in damage],
         "notes": sorted({note for facts in logs for note in facts.notes}),
+        "scans": [asdict(scan) for scan in operator_scans(place.checkpoint)]
+        if place.checkpoint
+        else [],
         "logs": [_row(facts) for facts in logs],
         "totals": _totals(logs),
         "rates": asdict(rates),

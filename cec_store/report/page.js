@@ -185,6 +185,17 @@ function readers() {
     text.duration(each.lag_us), each.acknowledged_us ? text.moment(each.acknowledged_us) : "never"]) });
 }
 
+/* Of a checkpoint: by operator, what it reads of all of its state in each batch. */
+function scans() {
+  if (!report.scans.length) return;
+  const box = at("scans");
+  box.hidden = false;
+  made("p", "The rows that it changes, and of the others those that are due by the watermark or a timeout, if it can find them. " +
+    "For that the session needs cec-store's extension; without it, all rows: the metric cecNarrowedScans is 0 then.", box);
+  table(made("div", null, box), "What each batch reads", { columns: ["operator", "reads", "because"], texts: [0, 1, 2],
+    rows: report.scans.map((each) => [text.safe(`${each.operator} ${each.name}`.trim()), text.safe(each.reads), text.safe(each.why)]) });
+}
+
 function header() {
   at("path").textContent = text.safe(report.path);
   const version = report.version === null ? "" : ` · version ${text.whole(report.version)}`;
@@ -218,6 +229,7 @@ function chooser() {
 
 header();
 readers();
+scans();
 chooser();
 at("foot").textContent = `Times are for one log after the other, at ${report.rates.source === "default" ? "guessed rates: cec-store extent --calibrate measures this machine's"
   : "the rates of the machine that made this page"}. cec-store ${report.release} · plots by Chart.js ${Chart.version} · this page loads nothing`;

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from cec_store.connectors.spark.checkpoint.scans import Reads
 from cec_store.inspector.measuring.crash_costs import DEFAULT
 from cec_store.terminal.extent_screens import seconds
 from cec_store.terminal.wording import counted, moment
@@ -30,13 +31,23 @@ def _place(of: Document) -> str:
         faults, logs = counted(len(of["damage"]), "fault"), of["totals"]
         where = f" in {logs['damaged_logs']} of {logs['logs']} logs" if logs["logs"] > 1 else ""
         rest = f"; of the sound rest {_lower(restart)}" if restart else ""
-        return f"Damaged: {faults}{where}{rest}.{_unchecked(of)}{_readers(of)}"
+        return f"Damaged: {faults}{where}{rest}.{_unchecked(of)}{_readers(of)}{_scans(of)}"
     if of["verified"]:
         health = "every byte was checked, and is sound"
     else:
         health = "no damage in what a restart needs; the other bytes were not checked"
     text = f"{restart}; {health}" if restart else health[0].upper() + health[1:]
-    return f"{text}.{_readers(of)}"
+    return f"{text}.{_readers(of)}{_scans(of)}"
+
+
+def _scans(of: Document) -> str:
+    """Name the operators of which each batch reads all rows."""
+    scans = [scan for scan in of["scans"] if scan["reads"] == Reads.ALL]
+    return "".join(
+        f" Each batch reads all rows of operator {scan['operator']}"
+        f"{scan['name'] and ' (' + scan['name'] + ')'}: {scan['why']}."
+        for scan in scans
+    )
 
 
 def _restart(of: Document) -> str:

@@ -28,7 +28,7 @@ from cec_store.connectors.spark.checkpoint.layout import (
     Checkpoint,
     store_folder,
 )
-from cec_store.connectors.spark.checkpoint.parsing import damaged, known_version, read_whole
+from cec_store.connectors.spark.checkpoint.parsing import damaged, known_version, parsed, read_whole
 from cec_store.errors import CecError, NotAQueue, SchemaMismatch
 from cec_store.storage.folder import FolderTree
 
@@ -146,15 +146,20 @@ def read_schema_file(
     operator_folder: FolderTree, store: str, prefix_fields: int, partitions: int
 ) -> StateSchema:
     """The schema of a store of which the rest is known; raises as :func:`read_state_schema`."""
-    path, data = noted(store_folder(operator_folder, 0, store), "schema")
-    texts = JavaTexts(path, data)
-    version = known_version(path, texts.one(), 2)
-    key, value = (texts.one() if version == 1 else texts.pieces() for _ in range(2))
+    (path, key), (_, value) = schema_texts(operator_folder, store)
     keys, values = struct_of(path, "key", key), struct_of(path, "value", value)
     if not 0 <= prefix_fields <= keys.num_fields:
         raise SchemaMismatch(f"{path}: fewer columns than the {prefix_fields} of a key's prefix")
     found = StateSchema(path, keys, values, prefix_fields, partitions)
     return replace(found, partitions=1) if found.is_one_key else found
+
+
+def schema_texts(operator_folder: FolderTree, store: str) -> list[tuple[str, str]]:
+    """Path and JSON of the schemas of a store's keys and values; raise as `read_state_schema`."""
+    path, data = noted(store_folder(operator_folder, 0, store), "schema")
+    texts = JavaTexts(path, data)
+    version = known_version(path, texts.one(), 2)
+    return [(path, texts.one() if version == 1 else texts.pieces()) for _ in range(2)]
 
 
 _OPERATORS = {
@@ -190,10 +195,20 @@ def operator_name(operator_folder: FolderTree) -> str:
     with suppress(CecError, FileNotFoundError, ValueError, TypeError, KeyError, RecursionError):
         if has_variables(operator_folder):
             return _OPERATORS["transformWithStateExec"]
-        _, data = noted(operator_folder, "metadata")
-        name = json.loads(data.partition(b"\n")[2])["operatorInfo"]["operatorName"]
-        return _OPERATORS.get(str(name), str(name))
+        name = sparks_operator_name(operator_folder)
+        return _OPERATORS.get(name, name)
     return ""
+
+
+def sparks_operator_name(operator_folder: FolderTree) -> str:
+    """Return the name that Spark has noted for the operator, such as "stateStoreSave".
+
+    Raises:
+        CorruptLog: the file that says so is damaged or missing.
+    """
+    path, data = noted(operator_folder, "metadata")
+    text = data.partition(b"\n")[2]
+    return parsed(path, data, lambda: str(json.loads(text)["operatorInfo"]["operatorName"]))
 
 
 def _stores_of(operator_folder: FolderTree) -> dict[str, tuple[int, int]]:
