@@ -125,18 +125,20 @@ check: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# The fault suites at full size: they read CEC_CRASH for their counts. SUITE=name runs one of them
-# (tests/support/runs/suites.py). Each prints a line that docs/durability.md can take. A test may
-# take twenty minutes, so one is taken for hung, and every thread's stack printed, only after forty.
+# The fault suites at full size, or with SIZE=quarter at a quarter of it: they read CEC_CRASH for their
+# counts. SUITE=name runs one of them (tests/support/runs/suites.py). Each prints a line that
+# docs/durability.md can take. A test may take twenty minutes, so one is taken for hung, and every
+# thread's stack printed, only after forty.
 SUITE ?=
+SIZE ?= full
 FULL := -o faulthandler_timeout=2400
 crash: setup
 ifneq ($(SUITE),spark)
-	CEC_CRASH=full $(BIN)/python -m pytest -m "crash and not spark" $(FULL) -n $(JOBS) --dist worksteal \
+	CEC_CRASH=$(SIZE) $(BIN)/python -m pytest -m "crash and not spark" $(FULL) -n $(JOBS) --dist worksteal \
 	  $(if $(SUITE),--suite $(SUITE))
 endif
 ifneq ($(filter spark,$(or $(SUITE),spark)),)
-	CEC_CRASH=full $(SPARK_TESTS) $(FULL) -m "crash and spark"
+	CEC_CRASH=$(SIZE) $(SPARK_TESTS) $(FULL) -m "crash and spark"
 endif
 
 # Small changes of frame, tail, queue, rebuild and index, of which the tests have to notice most.

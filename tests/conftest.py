@@ -10,8 +10,7 @@ import pytest
 from hypothesis import settings
 
 from support.paths import TESTS, below_tests
-from support.runs import suites, tiers
-from support.runs.counts import CRASH_FULL
+from support.runs import counts, suites, tiers
 
 # Files, relative to this folder, whose tests start Spark, or a JVM for half a minute. `make test`
 # runs them after the others, those first that take longest, so that no worker is left alone with
@@ -102,7 +101,8 @@ if str(TESTS) not in os.environ.get("PYTHONPATH", "").split(os.pathsep):
 # No deadline: a busy machine is not a defect. The blob makes a failure elsewhere repeatable here.
 settings.register_profile("quick", deadline=None, print_blob=True, max_examples=25)
 settings.register_profile("full", deadline=None, print_blob=True, max_examples=2_000)
-settings.load_profile("full" if CRASH_FULL else "quick")
+settings.register_profile("quarter", deadline=None, print_blob=True, max_examples=500)
+settings.load_profile(counts.SIZE)
 
 
 def pytest_configure() -> None:
@@ -136,7 +136,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     reports = [r for kind in ("passed", "failed", "skipped", "error")
                for r in terminalreporter.stats.get(kind, ())]  # fmt: skip
     found = suites.results(reports)
-    if CRASH_FULL and found:
+    if not counts.CRASH_QUICK and found:
         terminalreporter.section("fault suites")
         for line in suites.lines(found):
             terminalreporter.line(line)
@@ -144,13 +144,13 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
 def pytest_report_header() -> str:
     spark = "" if HAS_SPARK else "; no pyspark here, so no tests with Spark"
-    return f"CEC_CRASH={'full' if CRASH_FULL else 'quick'} (crash suites' counts){spark}"
+    return f"CEC_CRASH={counts.SIZE} (crash suites' counts){spark}"
 
 
 @pytest.fixture(scope="session")
 def crash_count() -> Callable[[int, int], int]:
-    """How many crashes to take: `crash_count(quick, full)` is one of the two."""
-    return lambda quick, full: full if CRASH_FULL else quick
+    """How many crashes to take: `crash_count(quick, full)` is one of the two, or a quarter."""
+    return counts.crash_count
 
 
 @pytest.fixture

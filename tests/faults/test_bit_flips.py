@@ -22,7 +22,7 @@ from cec_store.log.reopening import reopen
 from cec_store.log.segment import SegmentReader
 from cec_store.storage.names import durable_epoch_of, manifest_epoch_of, segment_id_of
 from support.disks.memory_folder import MemoryFolder
-from support.runs.counts import CRASH_FULL
+from support.runs.counts import crash_count
 from support.runs.suites import Tally
 from support.vectors import make as make_vectors
 from support.vectors.make import OPERATOR_ROWS, SCHEMAS, queue_files, records_of
@@ -157,9 +157,10 @@ def test_no_flip_goes_unseen(name: str, tally: Tally) -> None:
     corpus = CORPORA[name]
     passing = harmless(corpus)
     flips: Counter[str] = Counter()
+    stride = crash_count(STRIDE, 1)
     for file, what, first, size in structures(corpus):
         outcomes: Counter[str] = Counter()
-        bits = range(first * 8, (first + size) * 8, 1 if CRASH_FULL else STRIDE)
+        bits = range(first * 8, (first + size) * 8, stride)
         for bit in bits:
             folder = MemoryFolder(corpus.files)
             folder.flip(file, bit)
@@ -174,12 +175,8 @@ def test_no_flip_goes_unseen(name: str, tally: Tally) -> None:
     assert set(flips) == wanted_types - {"COMMIT body"} | {"manifest", "note", "segment header"}
     tally(flips.total())
     every = 8 * (sum(map(len, corpus.files.values())) - bytes_between_slots(corpus))
-    if CRASH_FULL:
-        assert min(flips.values()) >= 24 * 8
-        assert flips.total() == every
-    else:
-        assert min(flips.values()) >= 24 * 8 // STRIDE
-        assert flips.total() >= every // STRIDE
+    assert min(flips.values()) >= 24 * 8 // stride
+    assert flips.total() == every if stride == 1 else flips.total() >= every // stride
 
 
 # -- damage that is larger than a bit ---------------------------------------------------------
@@ -237,7 +234,7 @@ def test_a_frame_taken_out_is_missed(name: str) -> None:
 
 
 @pytest.mark.crash
-@pytest.mark.parametrize("part", range(8 if CRASH_FULL else 1))
+@pytest.mark.parametrize("part", range(crash_count(1, 8)))
 @pytest.mark.parametrize("name", CORPORA)
 def test_random_damage_is_never_a_wrong_record(name: str, part: int, tally: Tally) -> None:
     """Two or three bits, bursts, zeroed and repeated stretches, anywhere."""
@@ -245,7 +242,7 @@ def test_random_damage_is_never_a_wrong_record(name: str, part: int, tally: Tall
     generator = random.Random(f"damage {name} {part}")
     names = [name for name, data in corpus.files.items() if data]
     outcomes: Counter[str] = Counter()
-    for _ in range(60_000 if CRASH_FULL else 2_000):
+    for _ in range(crash_count(2_000, 60_000)):
         folder = MemoryFolder(corpus.files)
         file = generator.choice(names)
         data = folder.files[file]

@@ -19,7 +19,7 @@ from cec_store.storage.local import LocalFolder
 from support.crashes.crash_states import Log, check, power_cuts, read_all, schema
 from support.disks.open_files import open_below
 from support.disks.simulated_folder import Fault, SimulatedFolder
-from support.runs.counts import CRASH_FULL
+from support.runs.counts import crash_count
 from support.runs.planted_bugs import VARIABLE
 from support.runs.suites import Tally
 
@@ -32,7 +32,7 @@ FAULTS = {
 }
 # In the quick tier each kind fails every third call, from another one on; planted bugs are sought
 # in all.
-STRIDE = 1 if CRASH_FULL or os.environ.get(VARIABLE) else 3
+STRIDE = 1 if os.environ.get(VARIABLE) else crash_count(3, 1)
 each_fault = pytest.mark.parametrize("kind", FAULTS)
 each_spread = pytest.mark.parametrize("sticky", [False, True], ids=["once", "from then on"])
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from support.paths import TESTS
-from support.runs.counts import CRASH_FULL
+from support.runs.counts import crash_cases
 from support.runs.planted_bugs import BUGS, OF_DUE_ROWS, OF_HINTS, VARIABLE
 
 pytestmark = pytest.mark.crash
@@ -129,7 +129,7 @@ def test_every_bug_is_planted_and_they_are_more_than_six():
 
 # In the quick tier a few that need no Scala compiled anew, to show that planting works; `make
 # crash` has them all.
-TRIED = sorted(CAUGHT_BY) if CRASH_FULL else sorted(CAUGHT_BY.keys() - NEED_SPARK)[::6]
+TRIED = crash_cases(sorted(CAUGHT_BY.keys() - NEED_SPARK)[::6], sorted(CAUGHT_BY))
 
 
 @pytest.mark.parametrize("bug", TRIED)

@@ -11,14 +11,14 @@ from cec_store.standby.schemes import Scheme
 from cec_store.storage.local import LocalFolder
 from cec_store.storage.stores.folders import folder_at
 from support.crashes.acknowledged_chains import OPERATORS, ROWS
-from support.runs.counts import CRASH_FULL
+from support.runs.counts import crash_cases, crash_count
 from support.standby.two_nodes import TwoNodes, expected
 from support.stores.s3_server import BUCKET, options_of
 
 pytestmark = pytest.mark.crash
 
-TAKEOVERS = 12 if CRASH_FULL else 3
-SEEDS = range(3) if CRASH_FULL else range(1)
+TAKEOVERS = crash_count(3, 12)
+SEEDS = range(crash_count(1, 3))
 CASES = [
     (operator, scheme)
     for operator, make in OPERATORS.items()
@@ -44,7 +44,7 @@ def nodes():
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize(("operator", "scheme"), CASES if CRASH_FULL else QUICK)
+@pytest.mark.parametrize(("operator", "scheme"), crash_cases(QUICK, CASES))
 def test_nodes_take_over_from_one_another(nodes, tmp_path, operator, scheme, seed, tally):
     output = nodes.run(tmp_path, operator, scheme, seed, TAKEOVERS)
     assert_nothing_lost_or_doubled(nodes, operator, scheme, output)
@@ -52,10 +52,10 @@ def test_nodes_take_over_from_one_another(nodes, tmp_path, operator, scheme, see
     tally(len(nodes.takeovers))
 
 
-@pytest.mark.parametrize(("operator", "scheme"), CASES if CRASH_FULL else QUICK[:1])
+@pytest.mark.parametrize(("operator", "scheme"), crash_cases(QUICK[:1], CASES))
 def test_nodes_take_over_a_log_in_s3(nodes, tmp_path, s3_address, operator, scheme, tally):
     url, options = f"s3://{BUCKET}/{tmp_path.name}", options_of(s3_address)
-    takeovers = 4 if CRASH_FULL else 2
+    takeovers = crash_count(2, 4)
     output = nodes.run(tmp_path, operator, scheme, 7, takeovers, url, options)
     assert_nothing_lost_or_doubled(nodes, operator, scheme, output)
     assert verify(folder_at(url, options)).faults == ()

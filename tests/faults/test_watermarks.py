@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from support.runs.counts import CRASH_FULL
+from support.runs.counts import crash_count
 from support.runs.suites import Tally
 from support.spark.runs import METRICS, Kept, Run, settings_of, take_progress, unproven
 from support.spark.session import CEC
@@ -13,7 +13,7 @@ from support.watermarks.differing import Case, narrowed
 from support.watermarks.operators import GROUPS
 from support.watermarks.streams import SCHEMA, Stream, write_file
 
-STREAMS = 200 if CRASH_FULL else 1
+STREAMS = crash_count(1, 200)
 ROCKSDB_EVERY = 6
 """One stream in so many runs on RocksDB as well, which is as slow as the others together."""
 

@@ -17,9 +17,9 @@ import pytest
 import cec_store
 from cec_store.errors import SchemaMismatch
 from cec_store.format.arrow_values import stored_type
-from support.runs.counts import CRASH_FULL
+from support.runs.counts import crash_count
 
-TABLES = 5_000 if CRASH_FULL else 120
+TABLES = crash_count(120, 5_000)
 ROWS_MAX = 12
 Draw = Callable[[random.Random], Any]
 Columns = dict[str, tuple[str, list[Any]]]

@@ -12,7 +12,7 @@ import pytest
 from cec_store import CecError, open_queue
 from support.command_line.verify import run, state_of
 from support.places import damaged_places as places
-from support.runs.counts import CRASH_FULL
+from support.runs.counts import crash_cases
 
 PLACES = {
     "queue": places.queue,
@@ -68,7 +68,7 @@ def files_of(place: Path) -> list[Path]:
 
 
 @pytest.mark.crash
-@pytest.mark.parametrize("kind", KINDS if CRASH_FULL else ["FIFO"])
+@pytest.mark.parametrize("kind", crash_cases(["FIFO"], KINDS))
 @pytest.mark.parametrize("name", PLACES)
 def test_what_is_no_file_ends_no_command_with_a_traceback(
     name: str, kind: str, whole: dict[str, Path], tmp_path: Path

@@ -34,7 +34,7 @@ from support.models.chance_operators import (
 )
 from support.models.join_inputs import LEFT, RIGHT, make_side
 from support.models.reference_operators import plain
-from support.runs.counts import CRASH_FULL
+from support.runs.counts import crash_count
 
 seeds = st.integers(0, 2**32)
 policies = st.sampled_from(sorted(POLICIES))
@@ -142,7 +142,7 @@ def run_with_crashes(seed, name, policy):
 
 
 @pytest.mark.parametrize("name", sorted(OPERATORS))
-@settings(max_examples=1_000 if CRASH_FULL else 2)
+@settings(max_examples=crash_count(2, 1_000))
 @given(seed=seeds, policy=policies)
 def test_output_and_state_follow_from_what_was_logged(name, seed, policy):
     run_with_crashes(seed, name, policy)

@@ -15,12 +15,12 @@ from support.models.aggregate_inputs import SCHEMA, make_input
 from support.models.chance_operators import ReferenceBSort, ReferenceResample
 from support.models.join_inputs import LEFT, RIGHT, make_side
 from support.models.reference_operators import Driven, in_order, make_steps, plain
-from support.runs.counts import CRASH_FULL
+from support.runs.counts import crash_count
 
 seeds = st.integers(0, 2**32)
 policies = st.sampled_from(sorted(POLICIES))
 NEAR = {"rows": ("count",), "total": ("sum", "v"), "mean": ("avg", "v"), "least": ("min", "v")}
-some = settings(max_examples=1_000 if CRASH_FULL else 6)
+some = settings(max_examples=crash_count(6, 1_000))
 
 
 def resample(within_us):

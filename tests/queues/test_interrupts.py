@@ -10,14 +10,14 @@ import pytest
 from support.disks.fault_shim import library
 from support.disks.loop_disk import folder_in_memory
 from support.paths import ROOT, SUPPORT, TESTS
-from support.runs.counts import CRASH_FULL
+from support.runs.counts import crash_count
 from support.runs.suites import Tally
 
 pytestmark = pytest.mark.crash
 
 SOURCE = SUPPORT / "processes" / "interrupts.c"
 PARTS = 4
-STRIDE = 16 if CRASH_FULL else 811
+STRIDE = crash_count(811, 16)
 
 
 @pytest.mark.parametrize("part", range(PARTS))

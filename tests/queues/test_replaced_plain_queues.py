@@ -20,7 +20,7 @@ from cec_store.inspector.verifying.place import verify_place
 from cec_store.operators.inputs.sources import QueueSource
 from cec_store.queues.consumers import Consumer
 from support.models.replaced_queue import ReplacedQueue, refusals
-from support.runs.counts import CRASH_FULL
+from support.runs.counts import crash_count
 
 SCHEMA = pa.schema([("n", pa.int64())])
 OPTIONS = QueueOptions(segment_bytes=4096)
@@ -262,7 +262,7 @@ class Follower:
 
 
 @pytest.mark.crash
-@pytest.mark.parametrize("seed", range(100 if CRASH_FULL else 5))
+@pytest.mark.parametrize("seed", range(crash_count(5, 100)))
 def test_plain_queues_replaced_at_random_lose_nothing_unsaid(tmp_path: Path, seed: int) -> None:
     random = Random(seed)
     model = Model(tmp_path / "q", random)

@@ -32,13 +32,13 @@ from support.models.aggregate_inputs import (
 from support.models.join_inputs import LEFT, RIGHT, make_side
 from support.models.reference_operators import ReferenceAggregate, ReferenceJoin
 from support.models.stateless_operators import STATELESS, RowByRow
-from support.runs.counts import CRASH_FULL
+from support.runs.counts import crash_count
 from support.standby.standing_by import QueueInputs, RowInputs, StandingBy
 
 pytestmark = pytest.mark.crash
 
 counted = settings(
-    max_examples=300 if CRASH_FULL else 12,
+    max_examples=crash_count(12, 300),
     suppress_health_check=[HealthCheck.function_scoped_fixture],  # the tally adds up
 )
 seeds = st.integers(0, 2**32)
@@ -194,7 +194,7 @@ LAGGING = {
     "time windows over two": (TimeWindow(40, 20), 2),
     "time windows over three": (TimeWindow(25), 3),
 }
-LAGGING_TAKEOVERS = 72 if CRASH_FULL else 3
+LAGGING_TAKEOVERS = crash_count(3, 72)
 """Of each operator by each scheme; by full size a thousand together."""
 
 

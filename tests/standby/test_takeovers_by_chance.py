@@ -17,7 +17,7 @@ from support.models.chance_operators import (
 )
 from support.models.join_inputs import LEFT, RIGHT, make_side
 from support.models.reference_operators import plain
-from support.runs.counts import CRASH_FULL
+from support.runs.counts import crash_count
 from support.standby.standing_by import RowInputs, StandingBy
 
 pytestmark = pytest.mark.crash
@@ -48,7 +48,7 @@ OPERATORS = {
 
 @pytest.mark.parametrize("scheme", [Scheme.PASSIVE, Scheme.EVENTUAL])
 @pytest.mark.parametrize("name", OPERATORS)
-@pytest.mark.parametrize("seed", range(60 if CRASH_FULL else 2))
+@pytest.mark.parametrize("seed", range(crash_count(2, 60)))
 def test_takeovers_follow_what_chance_has_decided(tmp_path, name, seed, scheme, tally):
     make, make_reference = OPERATORS[name]
     rng = random.Random(seed)

@@ -17,7 +17,7 @@ from cec_store.storage.stores.local_store import LocalStore
 from support.disks.fault_shim import KINDS, Call, Order, calls_in, library, was_killed
 from support.processes.faulted_creator import BEATEN, OBJECTS
 from support.processes.writer_processes import Server
-from support.runs.counts import CRASH_FULL
+from support.runs.counts import crash_cases
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ def require_whole_or_absent(root: Path) -> set[str]:
 
 
 @pytest.mark.crash
-@pytest.mark.parametrize("kind", KINDS if CRASH_FULL else ("kill", "EIO", "ENOSPC", "short"))
+@pytest.mark.parametrize("kind", crash_cases(("kill", "EIO", "ENOSPC", "short"), KINDS))
 def test_whatever_call_fails_an_object_is_whole_or_absent(
     server: Server, tmp_path: Path, kind: str
 ) -> None:

@@ -22,7 +22,7 @@ from cec_store.storage.stores.proving import (
 )
 from cec_store.storage.stores.retrying import Retries
 from cec_store.storage.stores.store import Racing
-from support.runs.counts import CRASH_FULL
+from support.runs.counts import crash_count
 from support.stores.counting import CountingStore
 from support.stores.faulty_proxy import Request, proxy_to
 from support.stores.needed import need
@@ -30,7 +30,7 @@ from support.stores.s3_server import BUCKET, options_of
 from support.stores.unfaithful_server import IGNORES, LOOKS_FIRST, unfaithful_server
 
 SCHEMA = pa.schema([("n", pa.int64())])
-MAKINGS = 1_000 if CRASH_FULL else 20
+MAKINGS = crash_count(20, 1_000)
 
 
 @pytest.fixture(autouse=True)

@@ -17,7 +17,7 @@ from cec_store.errors import StoreUnreachable
 from cec_store.storage.stores.by_url import store_at
 from cec_store.storage.stores.retrying import Retries
 from cec_store.storage.stores.store import Entry, Store
-from support.runs.counts import CRASH_FULL
+from support.runs.counts import crash_cases
 from support.stores.faulty_proxy import FAULTS, FaultyProxy, proxy_to
 from support.stores.s3_server import BUCKET, options_of
 
@@ -85,7 +85,7 @@ WORK = [created, refused, read, looked_at, deleted]
 
 
 @pytest.mark.crash
-@pytest.mark.parametrize("fault", FAULTS if CRASH_FULL else FAULTS[::2])
+@pytest.mark.parametrize("fault", crash_cases(FAULTS[::2], FAULTS))
 @pytest.mark.parametrize("work", WORK)
 def test_any_request_that_fails_once_changes_nothing(
     work: Callable[[Store, Store], None],

@@ -8,6 +8,7 @@ import pytest
 
 from support.paths import TESTS
 from support.runs import tiers
+from support.runs.counts import crash_cases, crash_count
 
 
 class Case:
@@ -96,3 +97,15 @@ def test_durations_are_of_tests_that_are_there() -> None:
     for function in recorded:
         file, name = function.split("::")
         assert f"def {name.split('::')[-1]}(" in (TESTS / file).read_text("utf-8"), function
+
+
+def test_a_quarter_is_less_than_full_size_and_never_less_than_quick() -> None:
+    sizes = ("quick", "quarter", "full")
+    assert [crash_count(25, 1_000, size) for size in sizes] == [25, 250, 1_000]
+    assert [crash_count(5, 12, size) for size in sizes] == [5, 5, 12]
+    assert [crash_count(811, 16, size) for size in sizes] == [811, 64, 16]
+    pairs = [(name, store) for name in range(6) for store in range(4)]
+    quick, quarter, full = (crash_cases(pairs[:2], pairs, size) for size in sizes)
+    assert (len(quick), len(quarter), full) == (2, 6, pairs)
+    assert len({store for _, store in quarter}) > 1, "a quarter of each parameter's values"
+    assert quarter == crash_cases(pairs[:2], pairs, "quarter") == sorted(quarter)

@@ -18,7 +18,7 @@ from cec_store.errors import NoGlobalCheckpoint
 from support.fleets import plain_spark
 from support.fleets.plain_spark import INPUTS, SHAPE, PlainSpark
 from support.fleets.walks import EXECUTORS, SETTLED_STEPS, Walk, driver_of
-from support.runs.counts import CRASH_FULL
+from support.runs.counts import crash_cases
 
 STEPS = 40
 
@@ -114,7 +114,7 @@ class Killed(BaseException):
     """As by SIGKILL: nothing that was begun is put right."""
 
 
-@pytest.mark.parametrize("at", range(12) if CRASH_FULL else (0, 4, 9))
+@pytest.mark.parametrize("at", crash_cases((0, 4, 9), range(12)))
 def test_a_rollback_that_is_killed_before_any_step_is_finished_by_the_next_driver(
     tmp_path: Path, at: int
 ) -> None:

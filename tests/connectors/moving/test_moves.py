@@ -16,7 +16,7 @@ from cec_store.connectors import spark as cec_spark
 from cec_store.connectors.spark.setup.settings import PROVIDER_KEY
 from cec_store.inspector.places.places import place_at
 from cec_store.inspector.verifying.place import verify_place
-from support.runs.counts import CRASH_FULL
+from support.runs.counts import crash_cases, crash_count
 from support.runs.minors import needs_newest
 from support.spark.moves import Leg, go, without_partitions
 from support.spark.queries import QUERIES
@@ -42,12 +42,11 @@ EVERY = {**QUERIES, TRANSFORM.name: TRANSFORM, JOIN.name: JOIN}
 HAS_FAMILIES = (TRANSFORM.name, JOIN.name)
 # Each is the first to have something: no column families; four stores and unique ids; families,
 # lists and timers, with changes that no snapshot has.
-CASES = (
-    [("session_windows_append", "hdfs"), ("join_left_outer", "rocksdb, V2")]
-    if not CRASH_FULL
-    else [(name, store) for name in EVERY for store in STORES]
+CASES = crash_cases(
+    [("session_windows_append", "hdfs"), ("join_left_outer", "rocksdb, V2")],
+    [(name, store) for name in EVERY for store in STORES],
 )
-FILES = 20 if CRASH_FULL else 2
+FILES = crash_count(2, 20)
 
 
 @pytest.mark.crash

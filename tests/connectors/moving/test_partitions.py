@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 from cec_store.connectors.spark.checkpoint.layout import Checkpoint
-from support.runs.counts import CRASH_FULL
+from support.runs.counts import crash_cases, crash_count
 from support.spark.moves import PARTITIONS, Leg, go
 from support.spark.queries import QUERIES
 from support.spark.runs import Kept, unproven
@@ -21,12 +21,11 @@ TRANSFORM = scala("event")
 EVERY = {**QUERIES, TRANSFORM.name: TRANSFORM}
 # From two to one, to seven; test_moves.py goes to three.
 # Four stores, of which two have an index in their keys, and unique ids; families, lists and timers.
-CASES = (
-    [(name, version, wanted) for name in EVERY for version, wanted in ((1, 1), (2, 7))]
-    if CRASH_FULL
-    else [("join_then_aggregate", 2, 3), (TRANSFORM.name, 1, 3)]
+CASES = crash_cases(
+    [("join_then_aggregate", 2, 3), (TRANSFORM.name, 1, 3)],
+    [(name, version, wanted) for name in EVERY for version, wanted in ((1, 1), (2, 7))],
 )
-FILES = (20, 20) if CRASH_FULL else (2, 1)
+FILES = (crash_count(2, 20), crash_count(1, 20))
 
 
 @pytest.mark.crash

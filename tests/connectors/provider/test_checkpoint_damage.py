@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from support.runs.counts import CRASH_FULL
+from support.runs.counts import crash_cases
 from support.spark.runs import Kept, settings_of
 
 FILES, ROWS, KEYS = 4, 30, 7
@@ -118,7 +118,7 @@ def restarted(query: Query, file: Path, how: str) -> str:
 
 @pytest.mark.crash
 def test_damage_to_any_file_of_the_state_is_refused_or_does_not_matter(query: Query) -> None:
-    wounds = WOUNDS if CRASH_FULL else WOUNDS[query.kept.version - 1 :: 2]
+    wounds = crash_cases(WOUNDS[query.kept.version - 1 :: 2], WOUNDS)
     files = state_files(query.folder / "checkpoint")
     segments = [file for file in files if file.suffix == ".seg"]
     assert len(segments) >= 4, "two partitions, each started twice"

@@ -17,7 +17,7 @@ from cec_store.storage.names import segment_name
 from support.disks.memory_folder import MemoryFolder
 from support.places.state_folders import STATE_CASES, At, expected, log_in, put, put_case
 from support.places.state_logs import EMPTY, Writer
-from support.runs.counts import CRASH_FULL
+from support.runs.counts import crash_cases, crash_count
 from support.vectors import lists
 
 pytest.importorskip("pyspark")
@@ -29,8 +29,8 @@ TWINS = "twins"
 # Lists are records like any, and a log of many takes long to be wounded everywhere.
 FOUND = [case for case in STATE_CASES if case["name"] != lists.NAME]
 # At less than full size one of each side's, flipped and cut at every 31st byte.
-CASES = FOUND if CRASH_FULL else [c for c in FOUND if c["name"].endswith(("merged", "linked"))]
-EVERY = 1 if CRASH_FULL else 31
+CASES = crash_cases([c for c in FOUND if c["name"].endswith(("merged", "linked"))], FOUND)
+EVERY = crash_count(31, 1)
 # Where all of an attempt is gone, nobody can tell it from one that died before it wrote.
 WITHOUT_TRACE = {"cut", "fill", "missing", "zero", "swap"}
 

@@ -16,14 +16,14 @@ from cec_store.inspector.places.places import place_at
 from cec_store.inspector.verifying.place import verify_place
 from cec_store.opening import open_queue
 from support.models.replaced_queue import ReplacedQueue
-from support.runs.counts import CRASH_FULL
+from support.runs.counts import crash_count
 from support.spark.exactly_once import assert_exactly_once
 from support.spark.jobs import kill, run_job, start_job
 from support.spark.jvm_queues import drain
 
 JOB = "queue_job"
 SCHEMA = pa.schema([("n", pa.int64())])
-ROUNDS = 200 if CRASH_FULL else 20
+ROUNDS = crash_count(20, 200)
 
 
 def assert_sound(folder: Path) -> None:

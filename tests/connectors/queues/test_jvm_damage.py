@@ -13,7 +13,7 @@ import zstandard
 from cec_store.format.checksum import crc32c, with_crc
 from cec_store.format.frame import FRAME_HEADER_BYTES, Codec, decode_frame_header
 from cec_store.opening import queue_at
-from support.runs.counts import CRASH_FULL
+from support.runs.counts import crash_count
 from support.spark.jvm_queues import FORMAT, append, read, refused
 
 pytestmark = pytest.mark.crash
@@ -29,7 +29,7 @@ SCHEMA = pa.schema(
         ("raw", pa.large_binary()),
     ]
 )
-ROUNDS = 450 if CRASH_FULL else 30
+ROUNDS = crash_count(30, 450)
 """A query each."""
 
 

@@ -13,11 +13,11 @@ from cec_store.errors import CecError
 from cec_store.log.positions import Behind
 from cec_store.partitioned.offsets import Bound, Positions, Range, cut, limited
 from cec_store.partitioned.read_options import ReadOptions, parse
-from support.runs.counts import CRASH_FULL
+from support.runs.counts import crash_count
 
 pytestmark = pytest.mark.crash
 MANY = settings(
-    max_examples=1_000 if CRASH_FULL else 25,
+    max_examples=crash_count(25, 1_000),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

@@ -12,13 +12,13 @@ from cec_store.connectors import spark as cec_spark
 from cec_store.connectors.spark.takeover.tenure import FENCE_KEY, LEASE
 from cec_store.errors import NotACheckpoint
 from cec_store.standby.leases import leases_of
-from support.runs.counts import CRASH_FULL
+from support.runs.counts import crash_count
 from support.runs.suites import Tally
 from support.spark.standby_runs import Driver, await_batch, faults_of, fill_input, newest
 
-TAKEOVERS = 50 if CRASH_FULL else 1
-EVERY_MS = 400 if CRASH_FULL else 100
-BATCHES = 6000 if CRASH_FULL else 600
+TAKEOVERS = crash_count(1, 50)
+EVERY_MS = crash_count(100, 400)
+BATCHES = crash_count(600, 6000)
 
 
 @pytest.mark.crash

@@ -15,13 +15,13 @@ from cec_store.partitioned.by_reference import ages
 from cec_store.partitioned.by_reference.ages import GRACE_US
 from cec_store.partitioned.by_reference.partitioned_queue import PartitionedQueue
 from cec_store.storage.stores.by_url import store_at
-from support.runs.counts import CRASH_FULL
+from support.runs.counts import crash_count
 from support.stores.clocked import ClockedStore
 from support.stores.needed import need
 
 SCHEMA = RecordSchema(pa.schema([("n", pa.int64())]))
 DAYS = 20_000
-SKEWS = 300 if CRASH_FULL else 60
+SKEWS = crash_count(60, 300)
 
 
 class World:

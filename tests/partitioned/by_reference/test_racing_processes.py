@@ -18,17 +18,20 @@ from cec_store.partitioned.by_reference.reference_log import ReferenceLog
 from cec_store.storage.stores.by_url import store_at
 from support.processes import racing_writers
 from support.processes.racing_writers import ROWS
-from support.runs.counts import CRASH_FULL
+from support.runs.counts import crash_count
 from support.stores.s3_server import BUCKET, options_of
 
 WRITERS = 10
 
 
 @pytest.mark.crash
-@pytest.mark.parametrize("seed", range(5 if CRASH_FULL else 1))
+@pytest.mark.parametrize("seed", range(crash_count(1, 5)))
 @pytest.mark.parametrize(
     ("kind", "versions", "kills"),
-    [("local", 200, 60), ("s3", 25, 20)] if CRASH_FULL else [("local", 5, 4), ("s3", 2, 2)],
+    [
+        ("local", crash_count(5, 200), crash_count(4, 60)),
+        ("s3", crash_count(2, 25), crash_count(2, 20)),
+    ],
 )
 def test_what_ten_processes_commit_at_once_is_in_once(
     kind: str, versions: int, kills: int, seed: int, tmp_path: Path, request: pytest.FixtureRequest

@@ -24,7 +24,7 @@ from cec_store.partitioned.by_reference.queue_state import QueueState, summary_b
 from cec_store.partitioned.by_reference.reference_log import ReferenceLog
 from cec_store.storage.names import commit_object_name, summary_object_name
 from cec_store.storage.stores.local_store import LocalStore
-from support.runs.counts import CRASH_FULL
+from support.runs.counts import crash_count
 
 PLAIN = RecordSchema(pa.schema([("n", pa.int64())]))
 LOG_ID = bytes(range(16))
@@ -140,7 +140,7 @@ def test_summaries_go_back_to_the_last_wider_one() -> None:
 
 @pytest.mark.crash
 @settings(
-    max_examples=100 if CRASH_FULL else 5,
+    max_examples=crash_count(5, 100),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )

@@ -38,7 +38,7 @@ from cec_store.storage.stores.by_url import store_at
 from cec_store.storage.stores.local_store import LocalStore
 from cec_store.storage.stores.store import Store
 from support.models.replaced_queue import ReplacedQueue, refusals
-from support.runs.counts import CRASH_FULL
+from support.runs.counts import crash_count
 from support.stores.clocked import ClockedStore
 from support.stores.copies import in_memory
 
@@ -608,7 +608,7 @@ class Model(ReplacedQueue):
 
 
 @pytest.mark.crash
-@pytest.mark.parametrize("seed", range(100 if CRASH_FULL else 3))
+@pytest.mark.parametrize("seed", range(crash_count(3, 100)))
 def test_queues_replaced_at_random_lose_nothing_unsaid(tmp_path: Path, seed: int) -> None:
     random = Random(seed)
     model = Model(tmp_path / "q", random)

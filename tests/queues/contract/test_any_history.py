@@ -28,7 +28,7 @@ from support.contract.layouts import (
     every_layout,
     layout_at,
 )
-from support.runs.counts import CRASH_FULL
+from support.runs.counts import crash_count
 
 NAMES = st.sampled_from(["hourly", "daily"])
 OFFSETS = st.integers(-1, 12)
@@ -190,5 +190,5 @@ def test_a_queue_is_what_its_model_is(layout: Layout, tmp_path: Path) -> None:
 
     run_state_machine_as_test(
         lambda: QueueHistory(place),
-        settings=settings(max_examples=300 if CRASH_FULL else 4, stateful_step_count=20),
+        settings=settings(max_examples=crash_count(4, 300), stateful_step_count=20),
     )

@@ -24,7 +24,7 @@ from support.contract.layouts import (
     Rows,
     every_layout,
 )
-from support.runs.counts import CRASH_FULL
+from support.runs.counts import crash_count
 
 OTHER_PROCESSES = (*LOCAL, MANY_IN_S3)
 """Layouts that other processes reach: the memory of this one is its own."""
@@ -209,7 +209,7 @@ def test_damage_of_the_newest_part_is_told_by_name(layout: Layout) -> None:
     expected = layout.rows()
     for name, place in parts.items():
         data = layout.files()[name]
-        flips = [random.choice(place) for _ in range(200 if CRASH_FULL else 5)]
+        flips = [random.choice(place) for _ in range(crash_count(5, 200))]
         for byte in flips:
             bad = bytearray(data)
             bad[byte] ^= 1 << random.randrange(8)
@@ -263,7 +263,7 @@ def killed(layout: Layout, appends: int, rows: int, random: Random) -> int:
 @every_layout(among=OTHER_PROCESSES)
 def test_a_killed_writer_leaves_whole_appends_and_all_it_was_told(layout: Layout) -> None:
     random, rows = Random(layout.name), 12
-    for _ in range(30 if CRASH_FULL else 1):
+    for _ in range(crash_count(1, 30)):
         told = killed(layout, 1 + random.randrange(8), rows, random)
         numbers = layout.numbers()
         assert numbers == list(range(len(numbers)))
