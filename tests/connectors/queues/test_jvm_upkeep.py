@@ -1,6 +1,7 @@
 """What the sink in the JVM does for a queue besides writing to it, and what it tells of it."""
 
 import os
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -147,3 +148,31 @@ def test_a_query_slower_than_the_grace_period_reads_merged_segments(
         queue.clean()
         with pytest.raises(PySparkException, match="was trimmed while it was read"):
             rows.collect()
+
+
+@pytest.mark.parametrize("way", ["removed", "made anew", "an older copy"])
+@pytest.mark.parametrize("partitions", [None, 1])
+def test_a_query_over_a_queue_that_is_replaced_is_told(
+    spark: Any, tmp_path: Path, partitions: int | None, way: str
+) -> None:
+    path, copy = tmp_path / "q", tmp_path / "copy"
+
+    def write(first: int) -> None:
+        with cec_store.open_queue(path, "a", schema=SCHEMA, partitions=partitions) as queue:
+            append(queue, first)
+
+    write(0)
+    shutil.copytree(path, copy)
+    write(10)
+    rows = spark.read.format(JVM).load(str(path)).select("n")
+    assert sorted(row.n for row in rows.collect()) == list(range(20))
+    # Collected again, the query reads what was planned then.
+    shutil.rmtree(path)
+    if way == "an older copy":
+        shutil.copytree(copy, path)
+    elif way == "made anew":
+        write(100)
+        write(110)
+    with pytest.raises(PySparkException, match="is not here any more") as told:
+        rows.collect()
+    assert "CEC_QUEUE_REPLACED" in str(told.value)

@@ -19,6 +19,7 @@ private[cecstore] final case class QueueState(
 
   /** Of commit `number`, by which it is known again. */
   def salt: Long = salts(number)
+  def seen: SeenCommit = SeenCommit(logId, number, salt)
 
   /** The state after the next commit, or after a summary of the next ones. Raises BadState. */
   def after(part: LogObject): QueueState = {

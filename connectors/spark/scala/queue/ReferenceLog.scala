@@ -23,6 +23,9 @@ private[cecstore] final class NotAQueue(path: String, what: String)
   override def getCondition: String = "CEC_NOT_A_QUEUE"
 }
 
+/** A commit that was the newest when a queue was read: by it the queue is known again. */
+private[cecstore] final case class SeenCommit(logId: IndexedSeq[Byte], number: Long, salt: Long)
+
 /**
  * The log of commits by reference: opened, followed and added to, by any number of processes at the same time.
  * docs/format.md §11. Keeps no state of the queue, so any thread may use it.
@@ -96,28 +99,31 @@ private[cecstore] final class ReferenceLog(store: Store) extends Logging {
    * See that the queue that had this state stands here: one request of 128 bytes. Raises QueueReplaced, and
    * CecLogException where the commit is damaged or lost.
    */
-  def prove(state: QueueState): Unit = {
-    val found = header(state.number)
-    if (found.isEmpty) mark.newest(Some(state.logId)).filter(_.segment >= state.number).foreach { slot =>
-      throw lost(state.number, slot.segment)
+  def prove(state: QueueState): Unit = prove(state.seen)
+
+  /** The same, by the commit alone. */
+  def prove(seen: SeenCommit): Unit = {
+    val found = header(seen.number)
+    if (found.isEmpty) mark.newest(Some(seen.logId)).filter(_.segment >= seen.number).foreach { slot =>
+      throw lost(seen.number, slot.segment)
     }
     val what = found match {
       case None => Some("it was removed, made anew, or replaced by an older copy")
-      case Some(other) if other.logId.toIndexedSeq != state.logId => Some("another queue stands here now")
-      case Some(other) if isDouble(other, state) =>
-        Some(s"another writer's is, behind the same commit; ${twoWinners(state.number)}")
-      case Some(other) if other.salt != state.salt => Some("a copy that has gone on otherwise stands here now")
+      case Some(other) if other.logId.toIndexedSeq != seen.logId => Some("another queue stands here now")
+      case Some(other) if isDouble(other, seen) =>
+        Some(s"another writer's is, behind the same commit; ${twoWinners(seen.number)}")
+      case Some(other) if other.salt != seen.salt => Some("a copy that has gone on otherwise stands here now")
       case _ => None
     }
-    what.foreach(reason => throw new QueueReplaced(store.url, s"${pathOf(state.number)}: commit ${state.number} of the queue " +
+    what.foreach(reason => throw new QueueReplaced(store.url, s"${pathOf(seen.number)}: commit ${seen.number} of the queue " +
       s"that was opened is not here any more: $reason. Nothing was committed; open the queue again"))
     provenNs = System.nanoTime
   }
 
-  /** Whether a commit there goes on from where that of the state does. */
-  private def isDouble(there: SegmentHeader, state: QueueState): Boolean = store.racing.nonEmpty &&
-    there.salt != state.salt && last.exists { known =>
-      known.number == state.number && known.salt == state.salt &&
+  /** Whether a commit there goes on from where the one that was seen does. */
+  private def isDouble(there: SegmentHeader, seen: SeenCommit): Boolean = store.racing.nonEmpty &&
+    there.salt != seen.salt && last.exists { known =>
+      known.number == seen.number && known.salt == seen.salt &&
         known.previous.contains((there.prevSegment, there.prevSalt))
     }
 

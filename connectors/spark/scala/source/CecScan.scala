@@ -131,6 +131,7 @@ private[cecstore] object CecScan {
   def readers(queue: ReadableQueue, wanted: Wanted): PartitionReaderFactory = {
     val session = SparkSession.active
     val configuration = SentConfiguration.of(session.sparkContext, session.sessionState.newHadoopConf())
-    new SliceReaderFactory(queue.path, configuration, queue.schemaMessage, wanted)
+    val planned = PlannedQueue(queue.path, queue.id, queue.ends, queue.seen)
+    new SliceReaderFactory(planned, configuration, queue.schemaMessage, wanted)
   }
 }

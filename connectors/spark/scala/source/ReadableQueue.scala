@@ -4,7 +4,7 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.cecstore.columns.{FrameColumns, RecordFields}
 import org.apache.spark.sql.cecstore.format.{BadFrame, FrameHeader, SparkErrors, WholeSegment}
 import org.apache.spark.sql.cecstore.queue.{Behind, CommitSearch, Names, NotAQueue, QueueState, ReferenceLog, Segment}
-import org.apache.spark.sql.cecstore.queue.Store
+import org.apache.spark.sql.cecstore.queue.{SeenCommit, Store}
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.unsafe.Platform
 
@@ -66,6 +66,8 @@ private[cecstore] trait ReadableQueue {
 
   /** The commit with the last record before these offsets, mostly without a request; none in a queue without commits. */
   def behind(offsets: Map[Int, Long]): Option[Behind] = None
+  /** The newest commit, by which tasks know the queue again; none in a queue without commits. */
+  def seen: Option[SeenCommit] = None
   /** Whether this commit is in the queue. One request. */
   def has(behind: Behind): Boolean = false
 
@@ -157,6 +159,7 @@ private[cecstore] final class ReferenceView private (override val path: String, 
   override def id: String = ReadableQueue.hex(state.logId)
   override def firsts: Map[Int, Long] = numbered(state.commit.starts)
   override def ends: Map[Int, Long] = numbered(state.commit.ends)
+  override def seen: Option[SeenCommit] = Some(state.seen)
   override def behind(offsets: Map[Int, Long]): Option[Behind] = Some(commits.behind(state, offsets))
   override def has(behind: Behind): Boolean = log.has(behind)
   private def numbered(offsets: Array[Long]): Map[Int, Long] =

@@ -6,7 +6,8 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.cecstore.CecLogException
 import org.apache.spark.sql.cecstore.columns.{ByteSpan, ChosenVector, DictionaryVector, FrameColumns, LateVector, Nulls}
 import org.apache.spark.sql.cecstore.columns.{Part, RecordFields, RisingVector}
-import org.apache.spark.sql.cecstore.queue.{NotAQueue, ReferenceLog, Segment, Store}
+import org.apache.spark.sql.cecstore.queue.{NotAQueue, QueueReplaced, QueueState, ReferenceLog, SeenCommit, Segment}
+import org.apache.spark.sql.cecstore.queue.Store
 import org.apache.spark.sql.cecstore.format.{FrameHeader, SparkErrors}
 import org.apache.spark.sql.connector.read.{InputPartition, PartitionReader, PartitionReaderFactory}
 import org.apache.spark.sql.execution.vectorized.ConstantColumnVector
@@ -31,6 +32,43 @@ private[cecstore] final case class Slice(whole: OffsetRange, part: OffsetRange, 
   def rows: Long = part.stop - part.start
 }
 
+/**
+ * The queue that a query was planned over. Another may stand at its path when a task comes to read it.
+ *
+ * @param id 32 hex digits
+ * @param ends next unread offset of each partition then
+ * @param seen its newest commit then; none in a queue without commits
+ */
+private[cecstore] final case class PlannedQueue(path: String, id: String, ends: Map[Int, Long],
+    seen: Option[SeenCommit]) {
+  /**
+   * This queue as it is now; none where it has no commits. Raises QueueReplaced where another queue or an older copy
+   * stands there, or none.
+   */
+  def now(store: Store): Option[QueueState] = {
+    if (seen.isEmpty) refuseReplaced(store)
+    seen.map { commit =>
+      val log = new ReferenceLog(store)
+      log.prove(commit)
+      val state = log.open()
+      log.prove(commit) // it may have been replaced meanwhile
+      state
+    }
+  }
+
+  private def refuseReplaced(store: Store): Unit = {
+    val there = try Some(new PlainQueue(path, store)) catch { case _: NotAQueue => None }
+    val what = there match {
+      case None => Some("there is none")
+      case Some(other) if other.id != id => Some(s"it is queue ${other.id}")
+      case Some(older) if ends.exists { case (n, end) => older.ends.getOrElse(n, 0L) < end } => Some("an older copy is")
+      case _ => None
+    }
+    what.foreach(reason => throw new QueueReplaced(store.url, s"${store.url}: queue $id is not here any more as it was " +
+      s"when the query was planned: $reason; plan the query again"))
+  }
+}
+
 /** What one task reads: slices of one partition or of several, one after the other. */
 private[cecstore] final case class SliceGroup(slices: IndexedSeq[Slice]) extends InputPartition
 
@@ -49,7 +87,7 @@ private[cecstore] final case class Wanted(
   def shareOf(all: StructType): Double = math.min(1.0, columns.defaultSize.toDouble / math.max(1, all.defaultSize))
 }
 
-private[cecstore] final class SliceReaderFactory(path: String, configuration: Broadcast[SerializableConfiguration],
+private[cecstore] final class SliceReaderFactory(queue: PlannedQueue, configuration: Broadcast[SerializableConfiguration],
     schemaMessage: Array[Byte], wanted: Wanted) extends PartitionReaderFactory {
   override def supportColumnarReads(partition: InputPartition): Boolean = true
 
@@ -59,14 +97,14 @@ private[cecstore] final class SliceReaderFactory(path: String, configuration: Br
   override def createColumnarReader(partition: InputPartition): PartitionReader[ColumnarBatch] = partition match {
     case group: SliceGroup =>
       // Who only reads needs no store that keeps writers apart.
-      val store = Store.at(new Path(path), configuration.value.value, reading = true)
-      new SliceReader(store, RecordFields.decode(schemaMessage), group, wanted)
+      val store = Store.at(new Path(queue.path), configuration.value.value, reading = true)
+      new SliceReader(store, queue, RecordFields.decode(schemaMessage), group, wanted)
   }
 }
 
 /** Slices, in order: a batch for each frame. Columns are valid until the next batch. */
-private[cecstore] final class SliceReader(store: Store, fields: RecordFields, group: SliceGroup, wanted: Wanted)
-    extends PartitionReader[ColumnarBatch] {
+private[cecstore] final class SliceReader(store: Store, queue: PlannedQueue, fields: RecordFields, group: SliceGroup,
+    wanted: Wanted) extends PartitionReader[ColumnarBatch] {
   private val columns = new FrameColumns(fields.fields)
   private var segments = for (slice <- group.slices.iterator; segment <- slice.segments.iterator) yield (slice, segment)
   private var segment: Segment = _
@@ -106,10 +144,11 @@ private[cecstore] final class SliceReader(store: Store, fields: RecordFields, gr
 
   /**
    * Go on with the segments that have the rest of a segment's records now, if it was merged, and deleted, since the
-   * query was planned: false, for they are yet to be opened. Raises `damage` where the queue still names it.
+   * query was planned: false, for they are yet to be opened. Raises `damage` where the queue still names it, and
+   * QueueReplaced where it is another's.
    */
   private def goneOn(damage: CecLogException): Boolean = {
-    val live = try new ReferenceLog(store).open().live.map(_.segment) catch { case _: NotAQueue => throw damage }
+    val live = queue.now(store).getOrElse(throw damage).live.map(_.segment)
     if (live.exists(other => other.file == segment.file && other.byte == segment.byte)) throw damage
     val from = math.max(frames.readUpto, slice.whole.start)
     val until = math.min(segment.endOffset, slice.whole.stop)
