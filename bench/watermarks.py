@@ -2,9 +2,12 @@
 
 Ours, RocksDB with changelog and the HDFS-backed store, 2 partitions on 2 cores, noop sink. The
 state comes in a few large batches, its times in no order; 10 batches follow for the JVM to compile,
-and then the 15 that count: figures are medians of these. Each query runs in a JVM of its own. In
-the quick run, which leaves the HDFS-backed store and NEXMark out, all queries of a store share one.
+and then the 15 that count: figures are medians of these. Each query runs in a JVM of its own.
 Sessions and groups that time out have 1,000,000 rows.
+
+A quick run shows that every part works, and its figures little more: there are so few rows that a
+batch costs what Spark itself needs, and all queries of a store share a JVM. It leaves out the
+HDFS-backed store and NEXMark. At full size a part takes from ten minutes to an hour (`--only`).
 
 ..._vs_rocksdb           a batch from trigger to end, ours over RocksDB's: windows in append and
                          update mode, duplicates by time and within the watermark, sessions,
@@ -28,8 +31,9 @@ nexmark_...              NEXMark's queries 5, 7 and 8, 50,000 events a batch
 
 from __future__ import annotations
 
+import os
 import statistics
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -57,73 +61,118 @@ KINDS = {
 }  # fmt: skip
 LARGE = ("windowed_append", "windowed_update", "dedup", "dedup_within")
 NEXMARK = ("q5", "q7", "q8")
-PARTS = (*KINDS, "join", "restart", "scanned", "no_watermark", "nexmark")
+_QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""For a JVM that lives a minute: half of its time would go into compiling for later."""
+_REMOVALS = "_removals_6m_vs_rocksdb"
+
+
+@dataclass(frozen=True)
+class Life:
+    """A query on a store, over a workload, from its start on a new checkpoint to its end."""
+
+    store: str
+    query: str
+    workload: Workload
+    name: str = ""
+    """Tells one from another where there are several of the same."""
+
+    @property
+    def provider(self) -> str:
+        return {ROCKSDB_4: ROCKSDB, UNTOLD: OURS}.get(self.store, self.store)
+
+    @property
+    def is_told(self) -> bool:
+        return self.store != UNTOLD
 
 
 @dataclass
 class Bench:
-    """Runs cases, each store's in turn, and keeps what they have measured."""
+    """Runs queries, each store's in turn, and keeps what they have measured."""
 
     asked: Options
     jar: str
-    found: dict[tuple[str, str, int], Outcome] = field(default_factory=dict)
-    """By query, store and rows of state."""
+    found: dict[Life, Outcome] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=count)
 
     @property
     def measured(self) -> int:
-        return self.asked.size(15, 5)
+        return self.asked.size(15, 3)
 
     @property
     def batches(self) -> int:
-        return self.measured + self.asked.size(10, 2)
+        return self.measured + self.asked.size(10, 1)
 
-    def size(self, query: str) -> int:
-        if query == "join":
-            return self.asked.size(1_000_000, 100_000)
-        return self.asked.size(6_000_000 if query in LARGE else 1_000_000, 100_000)
-
+    @property
     def stores(self) -> tuple[str, ...]:
         return (OURS, ROCKSDB) if self.asked.quick else (OURS, ROCKSDB, HDFS)
 
-    def workload(self, kind: str, rows: int, batches: int = 0) -> Workload:
-        """Its files are written when it is first asked for."""
-        workload = Workload(kind, rows, batches or self.batches)
-        if not (self.asked.folder / "input" / workload.name).exists():
-            workload.write(self.asked.folder / "input")
-        return workload
+    def size(self, query: str) -> int:
+        """Return the rows of its state."""
+        if query == "join":
+            return self.asked.size(1_000_000, 60_000)
+        return self.asked.size(6_000_000 if query in LARGE else 1_000_000, 20_000)
 
-    def case(self, query: str, store: str, workload: Workload) -> Case:
-        inputs = self.asked.folder / "input" / workload.name
-        checkpoint = self.asked.folder / "checkpoints" / store / f"{query}-{workload.rows}"
-        return Case(query, inputs, checkpoint, workload.span_s)
+    def life(self, query: str, store: str, rows: int = 0) -> Life:
+        kind = KINDS.get(query, query)
+        return Life(store, query, Workload(kind, rows or self.size(query), self.batches))
 
-    def run(self, store: str, cases: Sequence[tuple[Case, int]]) -> None:
-        """Cases with the rows of their state, in one JVM where it is to be quick."""
-        settings = tuple(FORMAT_4.items()) if store == ROCKSDB_4 else ()
-        provider = {ROCKSDB_4: ROCKSDB, UNTOLD: OURS}.get(store, store)
-        heap = "2g" if self.asked.quick else "9g" if store == HDFS else "5g"
-        for share in [list(cases)] if self.asked.quick else [[one] for one in cases]:
-            cases_of_share = tuple(case for case, _ in share)
-            task = Task(provider, cases_of_share, self.jar, heap, settings, store != UNTOLD)
+    def case(self, life: Life) -> Case:
+        """Return what a process runs; its input is written when it is first asked for."""
+        inputs = self.asked.folder / "input" / life.workload.name
+        if not inputs.exists():
+            if life.workload.kind == "nexmark":
+                nexmark_input.write(inputs, life.workload.batches, life.workload.rows)
+            else:
+                life.workload.write(inputs.parent)
+        name = f"{life.query}-{life.workload.name}{life.name}"
+        checkpoint = self.asked.folder / "checkpoints" / life.store / name
+        settings = tuple(FORMAT_4.items()) if life.store == ROCKSDB_4 else ()
+        return Case(life.query, inputs, checkpoint, life.workload.span_s, settings)
+
+    def run(self, lives: Iterable[Life]) -> None:
+        for life, outcome in self.outcomes(dict.fromkeys(lives)):
+            self.found[life] = outcome
+            print(line(life, outcome, self.measured), flush=True)
+
+    def outcomes(self, lives: Iterable[Life]) -> Iterator[tuple[Life, Outcome]]:
+        """Run each in a JVM of its own; in a quick run those of a provider in one."""
+        shares: dict[object, list[Life]] = {}
+        for life in lives:
+            shares.setdefault(
+                (life.provider, life.is_told) if self.asked.quick else life, []
+            ).append(life)
+        for share in shares.values():
+            provider = share[0].provider
+            heap = "2g" if self.asked.quick else "9g" if provider == HDFS else "5g"
+            task = Task(
+                provider, tuple(map(self.case, share)), self.jar, heap, share[0].is_told,
+                _QUICK_JAVA if self.asked.quick else "",
+            )  # fmt: skip
             folder = self.asked.folder / "tasks" / f"{next(self._numbers)}"
-            for (case, rows), outcome in zip(share, run(task, folder), strict=True):
-                self.found[case.query, store, rows] = outcome
-                print(line(store, rows, outcome, self.measured), flush=True)
+            yield from zip(share, run(task, folder), strict=True)
 
-    def batch_ms(self, query: str, store: str, rows: int) -> float:
-        return batch_ms(last(self.found[query, store, rows], self.measured))
+    def batch_ms(self, life: Life) -> float:
+        return batch_ms(last(self.found[life], self.measured))
 
     def task_ms(self, query: str, store: str, what: str) -> float:
-        batches = last(self.found[query, store, self.size(query)], self.measured)
-        return statistics.median(metric(batch, what) for batch in batches)
+        batches = last(self.found[self.life(query, store)], self.measured)
+        return max(1.0, statistics.median(metric(batch, what) for batch in batches))
 
-    def ratio(self, query: str, store: str, rows: int = 0) -> float:
-        rows = rows or self.size(query)
-        return self.batch_ms(query, OURS, rows) / self.batch_ms(query, store, rows)
+    def ratio(self, query: str, store: str) -> float:
+        ours = self.batch_ms(self.life(query, OURS))
+        return ours / self.batch_ms(self.life(query, store))
 
-    def growth(self, query: str, rows: int) -> float:
-        return self.batch_ms(query, OURS, rows) / self.batch_ms(query, OURS, rows // 10)
+    def growth(self, query: str, rows: int, fewer: int) -> float:
+        more = self.batch_ms(self.life(query, OURS, rows))
+        return more / self.batch_ms(self.life(query, OURS, fewer))
+
+
+@dataclass(frozen=True)
+class Part:
+    """The lives that a part needs, and its figures once they are through."""
+
+    lives: Callable[[Bench], Iterable[Life]]
+    figures: Callable[[Bench], dict[str, float]]
 
 
 def last(outcome: Outcome, number: int) -> list[dict[str, Any]]:
@@ -132,20 +181,22 @@ def last(outcome: Outcome, number: int) -> list[dict[str, Any]]:
 
 
 def batch_ms(batches: Iterable[dict[str, Any]]) -> float:
-    return statistics.median(batch["durationMs"]["triggerExecution"] for batch in batches)
+    return float(statistics.median(batch["durationMs"]["triggerExecution"] for batch in batches))
 
 
-def line(store: str, rows: int, outcome: Outcome, number: int) -> str:
+def line(life: Life, outcome: Outcome, number: int) -> str:
     batches = last(outcome, number)
     names = ("allUpdatesTimeMs", REMOVALS, "commitTimeMs", "numRowsRemoved", "numRowsTotal")
     of = {name: statistics.median(of_all(batch, name) for batch in batches) for name in names}
     scanned = [scanned_rows(batch) for batch in batches if is_told(batch)]
     return (
-        f"{outcome.query:<16}{store:<20}{rows:>10,} batch{batch_ms(batches):>6.0f} ms; tasks:"
+        f"{life.query:<16}{life.store:<20}{life.workload.rows:>10,}"
+        f" batch{batch_ms(batches):>6.0f} ms; tasks:"
         f" updates{of['allUpdatesTimeMs']:>6.0f}, removals{of[REMOVALS]:>6.0f},"
         f" commit{of['commitTimeMs']:>5.0f}; removed{of['numRowsRemoved']:>7,.0f}"
         f" of{of['numRowsTotal']:>11,.0f}"
         + (f", scanned{statistics.median(scanned):>9,.0f}" if scanned else "")
+        + f"; load {os.getloadavg()[0]:.1f}"
     )
 
 
@@ -162,111 +213,104 @@ def scanned_rows(batch: dict[str, Any]) -> float:
     return float(sum(one["customMetrics"].get(SCANNED, 0) for one in batch["stateOperators"]))
 
 
-def operators(bench: Bench, names: Sequence[str]) -> dict[str, float]:
-    for store in bench.stores():
-        cases = []
-        for query in names:
-            rows = bench.size(query)
-            for size in (rows // 10, rows) if store == OURS else (rows,):
-                workload = bench.workload(KINDS[query], size)
-                cases.append((bench.case(query, store, workload), size))
-        bench.run(store, cases)
-    figures = {}
-    for query in names:
-        size = "6m" if query in LARGE else "1m"
-        figures[f"{query}_{size}_vs_rocksdb"] = bench.ratio(query, ROCKSDB)
-        if not bench.asked.quick:
+def operator(query: str) -> Part:
+    """Measure one operator on all stores, and on ours with a tenth of the rows as well."""
+    is_large = query in LARGE
+    size, tenth = ("6m", "600k") if is_large else ("1m", "100k")
+    growth = "windowed_6m_vs_600k" if query == "windowed_append" else f"{query}_{size}_vs_{tenth}"
+
+    def lives(bench: Bench) -> Iterator[Life]:
+        yield bench.life(query, OURS, bench.size(query) // 10)
+        yield from (bench.life(query, store) for store in bench.stores)
+
+    def figures(bench: Bench) -> dict[str, float]:
+        rows = bench.size(query)
+        figures = {f"{query}_{size}_vs_rocksdb": bench.ratio(query, ROCKSDB)}
+        if HDFS in bench.stores:
             figures[f"{query}_{size}_vs_hdfs"] = bench.ratio(query, HDFS)
-        growth = "windowed_6m_vs_600k" if query == "windowed_append" else (
-            f"{query}_{size}_vs_{'600k' if query in LARGE else '100k'}"
-        )  # fmt: skip
-        figures[growth] = bench.growth(query, bench.size(query))
-    large = [query for query in names if query in LARGE]
-    if large:
-        figures["removals_6m_vs_rocksdb"] = max(
-            bench.task_ms(query, OURS, REMOVALS) / max(1.0, bench.task_ms(query, ROCKSDB, REMOVALS))
-            for query in large
-        )
-    return figures
+        figures[growth] = bench.growth(query, rows, rows // 10)
+        if is_large:
+            ours, theirs = (bench.task_ms(query, store, REMOVALS) for store in (OURS, ROCKSDB))
+            figures[f"{query}{_REMOVALS}"] = ours / theirs
+        return figures
+
+    return Part(lives, figures)
+
+
+def join_lives(bench: Bench) -> Iterator[Life]:
+    rows = bench.size("join")
+    yield from (bench.life("join", OURS, size) for size in (rows // 5, 2 * rows))
+    yield from (bench.life("join", store) for store in (*bench.stores, ROCKSDB_4, UNTOLD))
 
 
 def join(bench: Bench) -> dict[str, float]:
     rows = bench.size("join")
-    for store in (*bench.stores(), ROCKSDB_4, UNTOLD):
-        sizes = (rows // 5, 2 * rows, rows) if store == OURS else (rows,)
-        bench.run(
-            store,
-            [(bench.case("join", store, bench.workload("join", size)), size) for size in sizes],
+    updates, before, removals, format_4 = (
+        bench.task_ms("join", store, what)
+        for what, store in (
+            (UPDATES, OURS), (UPDATES, UNTOLD), (REMOVALS, OURS), (REMOVALS, ROCKSDB_4),
         )
-    ours = {size: bench.batch_ms("join", OURS, size) for size in (rows // 5, 2 * rows)}
+    )  # fmt: skip
     return {
-        "join_1m_vs_rocksdb_format4": bench.ratio("join", ROCKSDB_4, rows),
-        "join_1m_vs_rocksdb_format2": bench.ratio("join", ROCKSDB, rows),
-        "join_1m_vs_before": bench.ratio("join", UNTOLD, rows),
-        "join_updates_vs_before": bench.task_ms("join", OURS, UPDATES)
-        / bench.task_ms("join", UNTOLD, UPDATES),
-        "join_removals_vs_rocksdb_format4": bench.task_ms("join", OURS, REMOVALS)
-        / bench.task_ms("join", ROCKSDB_4, REMOVALS),
-        "join_2m_vs_200k": ours[2 * rows] / ours[rows // 5],
+        "join_1m_vs_rocksdb_format4": bench.ratio("join", ROCKSDB_4),
+        "join_1m_vs_rocksdb_format2": bench.ratio("join", ROCKSDB),
+        "join_1m_vs_before": bench.ratio("join", UNTOLD),
+        "join_updates_vs_before": updates / before,
+        "join_removals_vs_rocksdb_format4": removals / format_4,
+        "join_2m_vs_200k": bench.growth("join", 2 * rows, rows // 5),
     }
 
 
+def restarted(bench: Bench) -> list[Life]:
+    """Queries of which each is started again in a new JVM, and goes on with one batch more."""
+    workload = Workload("near", bench.size("windowed_append"), 2)
+    return [Life(OURS, query, workload) for query in ("windowed_append", "counted")]
+
+
 def restart(bench: Bench) -> dict[str, float]:
-    """Load the state, start the query again in a new JVM, and let it go on with one batch more."""
-    rows = bench.size("windowed_append")
-    workload = bench.workload("near", rows, batches=2)
-    folder = bench.asked.folder / "restarted"
-    heap = "2g" if bench.asked.quick else "5g"
-    inputs = bench.asked.folder / "input" / workload.name
-    cases = [
-        Case(query, inputs, folder / query, workload.span_s)
-        for query in ("windowed_append", "counted")
-    ]
-
-    def lives(some: Sequence[Case], name: str) -> list[Outcome]:
-        return run(Task(OURS, tuple(some), bench.jar, heap), folder / f"{some[0].query}-{name}")
-
-    for share in [cases] if bench.asked.quick else [[case] for case in cases]:
-        lives(share, "first")
-    workload.write_again(bench.asked.folder / "input")
-    seconds = {case.query: lives([case], "again")[0].first_batch_s for case in cases}
-    print(f"started again, with {rows:,} rows: {seconds} s to the end of the first batch")
+    lives = restarted(bench)
+    lives[0].workload.write_again(bench.asked.folder / "input")
+    seconds = {life.query: outcome.first_batch_s for life, outcome in bench.outcomes(lives)}
+    print(f"started again, with {lives[0].workload.rows:,} rows: {seconds} s to its first batch")
     return {
         "restart_vs_no_watermark": seconds["windowed_append"] / seconds["counted"],
         "restart_first_batch_s": seconds["windowed_append"],
     }
 
 
-def no_watermark(bench: Bench) -> dict[str, float]:
-    """Take turns, each in a JVM of its own: what is compared is a few milliseconds of a batch."""
-    rows, measured = bench.size("counted"), bench.asked.size(40, 10)
-    workload = bench.workload("near", rows, batches=measured + bench.asked.size(20, 5))
-    inputs = bench.asked.folder / "input" / workload.name
-    batches_ms: dict[str, list[float]] = {OURS: [], UNTOLD: []}
-    state_bytes: dict[str, list[float]] = {OURS: [], UNTOLD: []}
+def no_watermark_lives(bench: Bench) -> Iterator[Life]:
+    """Take turns: a few milliseconds of a batch are compared."""
+    batches = bench.asked.size(60, 12)
+    workload = Workload("near", bench.size("counted"), batches)
     for turn in range(bench.asked.size(3, 1)):
         for store in (OURS, UNTOLD) if turn % 2 == 0 else (UNTOLD, OURS):
-            folder = bench.asked.folder / "no_watermark" / f"{store}-{turn}"
-            case = Case("counted", inputs, folder / "checkpoint")
-            task = Task(OURS, (case,), bench.jar, "2g", is_told=store == OURS)
-            [outcome] = run(task, folder)
-            print(line(store, rows, outcome, measured), flush=True)
-            batches = last(outcome, measured)
-            batches_ms[store].append(batch_ms(batches))
-            state_bytes[store].append(of_all(batches[-1], "memoryUsedBytes"))
+            yield Life(store, "counted", workload, f"-{turn}")
+
+
+def no_watermark(bench: Bench) -> dict[str, float]:
+    lives, measured = list(no_watermark_lives(bench)), bench.asked.size(40, 8)
+
+    def least(store: str, figure: Callable[[list[dict[str, Any]]], float]) -> float:
+        of_store = [life for life in lives if life.store == store]
+        return min(figure(last(bench.found[life], measured)) for life in of_store)
+
+    def state_bytes(batches: list[dict[str, Any]]) -> float:
+        return of_all(batches[-1], "memoryUsedBytes")
+
     return {
-        "no_watermark_vs_before": min(batches_ms[OURS]) / min(batches_ms[UNTOLD]),
-        "no_watermark_bytes_vs_before": min(state_bytes[OURS]) / min(state_bytes[UNTOLD]),
+        "no_watermark_vs_before": least(OURS, batch_ms) / least(UNTOLD, batch_ms),
+        "no_watermark_bytes_vs_before": least(OURS, state_bytes) / least(UNTOLD, state_bytes),
     }
 
 
+def mixed(bench: Bench) -> Life:
+    rows, batches = bench.asked.size(600_000, 20_000), bench.asked.size(1000, 20)
+    return Life(OURS, "dedup", Workload("mixed", rows, batches))
+
+
 def scanned(bench: Bench) -> dict[str, float]:
-    batches, hundred = bench.asked.size(1000, 60), bench.asked.size(100, 20)
-    workload = bench.workload("mixed", bench.asked.size(600_000, 60_000), batches)
-    bench.run(OURS, [(bench.case("dedup", OURS, workload), workload.rows)])
-    told = bench.found["dedup", OURS, workload.rows].batches[-batches:]
-    if not is_told(told[0]):
-        return {}  # the provider is older than the metric
+    life, hundred = mixed(bench), bench.asked.size(100, 8)
+    told = last(bench.found[life], life.workload.batches)
 
     def per_expired(some: Sequence[dict[str, Any]]) -> float:
         return sum(map(scanned_rows, some)) / sum(of_all(one, "numRowsRemoved") for one in some)
@@ -278,18 +322,33 @@ def scanned(bench: Bench) -> dict[str, float]:
     }
 
 
-def nexmark(bench: Bench) -> dict[str, float]:
-    folder = bench.asked.folder / "input" / "nexmark"
+def nexmark_life(bench: Bench, query: str, store: str) -> Life:
     events_per_s = bench.asked.size(nexmark_input.EVENTS_PER_S, 1_000)
-    events = nexmark_input.write(folder, bench.batches, events_per_s)
-    for store in bench.stores():
-        place = bench.asked.folder / "checkpoints" / store
-        bench.run(store, [(Case(name, folder, place / name), events) for name in NEXMARK])
-    return {
-        f"nexmark_{name}_vs_{named}": bench.ratio(name, store, events)
-        for name in NEXMARK
-        for store, named in zip(bench.stores()[1:], ("rocksdb", "hdfs"), strict=False)
-    }
+    return Life(store, query, Workload("nexmark", events_per_s, bench.batches))
+
+
+def nexmark_lives(bench: Bench) -> Iterator[Life]:
+    for store in bench.stores:
+        yield from (nexmark_life(bench, query, store) for query in NEXMARK)
+
+
+def nexmark(bench: Bench) -> dict[str, float]:
+    figures = {}
+    for query in NEXMARK:
+        ours, *others = (bench.batch_ms(nexmark_life(bench, query, one)) for one in bench.stores)
+        for name, other in zip(("rocksdb", "hdfs"), others, strict=False):
+            figures[f"nexmark_{query}_vs_{name}"] = ours / other
+    return figures
+
+
+PARTS = {
+    **{query: operator(query) for query in KINDS},
+    "join": Part(join_lives, join),
+    "restart": Part(restarted, restart),
+    "scanned": Part(lambda bench: [mixed(bench)], scanned),
+    "no_watermark": Part(no_watermark_lives, no_watermark),
+    "nexmark": Part(nexmark_lives, nexmark),
+}
 
 
 def main(asked: Options) -> None:
@@ -297,18 +356,22 @@ def main(asked: Options) -> None:
     # Under a name of its own: `configure` takes it for an older provider otherwise.
     jar = str(publish(made.parent / "cec-store-bench-watermarks.jar", made.read_bytes()))
     bench = Bench(asked, jar)
+    parts = [PARTS[name] for name in asked.parts]
     figures: dict[str, float] = {}
-    if names := [part for part in asked.parts if part in KINDS]:
-        figures |= operators(bench, names)
-    for part, measure in (
-        ("join", join), ("restart", restart), ("scanned", scanned),
-        ("no_watermark", no_watermark), ("nexmark", nexmark),
-    ):  # fmt: skip
-        if part in asked.parts:
-            figures |= measure(bench)
+    for some in [parts] if asked.quick else [[part] for part in parts]:
+        bench.run(life for part in some for life in part.lives(bench))
+        for part in some:
+            figures |= part.figures(bench)
+    if removals := [figures[name] for name in figures if name.endswith(_REMOVALS)]:
+        figures["removals_6m_vs_rocksdb"] = max(removals)
+    left_out = [] if HDFS in bench.stores else [HDFS]
+    if left_out := [*left_out, *(name for name in PARTS if name not in asked.parts)]:
+        print(f"left out: {', '.join(left_out)}")
     report(figures)
 
 
 if __name__ == "__main__":
-    with options(__doc__, (1, 1), "under five minutes", PARTS, long_parts=("nexmark",)) as asked:
+    with options(
+        __doc__, (1, 1), "under five minutes", tuple(PARTS), long_parts=("nexmark",)
+    ) as asked:
         main(asked)

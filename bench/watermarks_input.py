@@ -37,7 +37,8 @@ class Workload:
 
     kind: str
     """`near`: what expires is a delay old; `far`: two of them; `mixed`: rows come in no order of
-    time at all, as many as expire; `join`: two sides."""
+    time at all, as many as expire; `join`: two sides; `nexmark`: so many events a second, which
+    nexmark_input writes."""
     rows: int
     batches: int
 

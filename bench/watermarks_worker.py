@@ -35,6 +35,8 @@ class Case:
     checkpoint: Path
     span_s: int = 0
     """The watermark's delay, as long as the span of the state's times."""
+    settings: tuple[tuple[str, str], ...] = ()
+    """Spark's, for this query alone."""
 
 
 @dataclass(frozen=True)
@@ -45,9 +47,9 @@ class Task:
     cases: tuple[Case, ...]
     jar: str
     heap: str = "5g"
-    settings: tuple[tuple[str, str], ...] = ()
     is_told: bool = True
     """Our store learns which rows an operator looks for."""
+    java_options: str = ""
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,9 @@ def session(task: Task) -> SparkSession:
         "spark.sql.session.timeZone": "UTC",
         f"{STREAMING}.numRecentProgressUpdates": "2000",
     }
-    settings |= dict(task.settings)
+    if task.java_options:
+        options = f"-Xms{task.heap} {task.java_options}"
+        settings["spark.driver.extraJavaOptions"] = options
     made = session_on(task.provider, task.heap, settings, is_extended=task.is_told)
     made.sparkContext.setLogLevel("ERROR")
     return made
@@ -183,8 +187,12 @@ def measure(spark: SparkSession, case: Case) -> Outcome:
     mode, build = QUERIES[case.query]
     writer = build(spark, case).writeStream.format("noop").outputMode(mode)
     writer = writer.option("checkpointLocation", str(case.checkpoint))
+    for name, value in case.settings:
+        spark.conf.set(name, value)
     began_s = time.time()
     query = writer.trigger(availableNow=True).start()
+    for name, _ in case.settings:
+        spark.conf.unset(name)  # a query has the settings of its start
     query.awaitTermination()
     every = [json.loads(one.json) for one in query.recentProgress]
     batches = [one for one in every if one["numInputRows"]]
@@ -195,10 +203,14 @@ def main() -> None:
     file = Path(sys.argv[1])
     asked = json.loads(file.read_text())
     cases = [
-        Case(one["query"], Path(one["input"]), Path(one["checkpoint"]), one["span_s"])
+        Case(
+            input=Path(one.pop("input")),
+            checkpoint=Path(one.pop("checkpoint")),
+            settings=tuple(map(tuple, one.pop("settings"))),
+            **one,
+        )
         for one in asked.pop("cases")
     ]
-    asked["settings"] = tuple(map(tuple, asked["settings"]))
     task = Task(cases=tuple(cases), **asked)
     spark = session(task)
     found = [asdict(measure(spark, case)) for case in task.cases]
