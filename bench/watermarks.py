@@ -96,11 +96,11 @@ class Bench:
 
     @property
     def measured(self) -> int:
-        return self.asked.size(15, 3)
+        return self.asked.size(15, 2)
 
     @property
     def batches(self) -> int:
-        return self.measured + self.asked.size(10, 1)
+        return self.measured + self.asked.size(10, 2)
 
     @property
     def stores(self) -> tuple[str, ...]:
@@ -280,7 +280,7 @@ def restart(bench: Bench) -> dict[str, float]:
 
 def no_watermark_lives(bench: Bench) -> Iterator[Life]:
     """Take turns: a few milliseconds of a batch are compared."""
-    batches = bench.asked.size(60, 12)
+    batches = bench.asked.size(60, 8)
     workload = Workload("near", bench.size("counted"), batches)
     for turn in range(bench.asked.size(3, 1)):
         for store in (OURS, UNTOLD) if turn % 2 == 0 else (UNTOLD, OURS):
@@ -288,7 +288,7 @@ def no_watermark_lives(bench: Bench) -> Iterator[Life]:
 
 
 def no_watermark(bench: Bench) -> dict[str, float]:
-    lives, measured = list(no_watermark_lives(bench)), bench.asked.size(40, 8)
+    lives, measured = list(no_watermark_lives(bench)), bench.asked.size(40, 5)
 
     def least(store: str, figure: Callable[[list[dict[str, Any]]], float]) -> float:
         of_store = [life for life in lives if life.store == store]
@@ -304,12 +304,12 @@ def no_watermark(bench: Bench) -> dict[str, float]:
 
 
 def mixed(bench: Bench) -> Life:
-    rows, batches = bench.asked.size(600_000, 20_000), bench.asked.size(1000, 20)
+    rows, batches = bench.asked.size(600_000, 20_000), bench.asked.size(1000, 12)
     return Life(OURS, "dedup", Workload("mixed", rows, batches))
 
 
 def scanned(bench: Bench) -> dict[str, float]:
-    life, hundred = mixed(bench), bench.asked.size(100, 8)
+    life, hundred = mixed(bench), bench.asked.size(100, 5)
     told = last(bench.found[life], life.workload.batches)
 
     def per_expired(some: Sequence[dict[str, Any]]) -> float:
