@@ -122,8 +122,10 @@ def places_in(calls: list[Call], count: int, seed: str) -> list[int]:
     if count >= len(calls):
         return list(range(len(calls)))
     generator = random.Random(seed)
-    names = generator.sample(sorted({call.name for call in calls}), count)
-    return [generator.choice([n for n, c in enumerate(calls) if c.name == name]) for name in names]
+    names = sorted({call.name for call in calls})
+    chosen = generator.sample(names * -(-count // len(names)), count)
+    places = [[n for n, call in enumerate(calls) if call.name == name] for name in chosen]
+    return sorted({generator.choice(of_name) for of_name in places})
 
 
 # A process dies once.
