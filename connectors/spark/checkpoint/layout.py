@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -31,7 +32,7 @@ from cec_store.connectors.spark.checkpoint.parsing import (
     read_whole,
     whole_number,
 )
-from cec_store.errors import NotACheckpoint, OutOfRange
+from cec_store.errors import CecError, NotACheckpoint, OutOfRange
 from cec_store.storage.folder import Folder, FolderTree
 from cec_store.storage.names import segment_id_of
 from cec_store.storage.paths import AnyPath
@@ -177,6 +178,13 @@ class Checkpoint:
         if not batches:
             raise OutOfRange(f"{self.path}: the query has committed no batch yet")
         return batches
+
+    def newest_settings(self) -> Mapping[str, str]:
+        """Spark's settings of the newest batch whose offsets can be read; none where none can."""
+        for batch in reversed(self.logged_batches()):
+            with suppress(CecError):
+                return self.offsets(batch).conf
+        return {}
 
     def offsets(self, batch: int) -> Offsets:
         """Read the offsets of a batch: how far it was to read each source.

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 from cec_store.connectors.spark.checkpoint.layout import Checkpoint
 from cec_store.connectors.spark.setup.settings import BUILT_IN, PROVIDER, PROVIDER_KEY
-from cec_store.errors import CecError, NotAQueue
+from cec_store.errors import NotAQueue
 
 
 def provider_of(checkpoint: Checkpoint) -> str:
     """Its class, as the newest offsets say that can be read; ours where none do."""
-    for batch in reversed(checkpoint.logged_batches()):
-        with suppress(CecError):
-            return checkpoint.offsets(batch).conf.get(PROVIDER_KEY, PROVIDER)
-    return PROVIDER
+    return checkpoint.newest_settings().get(PROVIDER_KEY, PROVIDER)
 
 
 def require_logs(path: str, provider: str | None, instead: str) -> None:

@@ -14,14 +14,13 @@ from typing import Any
 
 from cec_store.connectors.spark.checkpoint.layout import JOIN_SIDES, Checkpoint
 from cec_store.connectors.spark.checkpoint.parsing import parsed
-from cec_store.connectors.spark.checkpoint.providers import provider_of
 from cec_store.connectors.spark.checkpoint.state_schema import (
     has_variables,
     operator_name,
     schema_texts,
     sparks_operator_name,
 )
-from cec_store.connectors.spark.setup.settings import BUILT_IN
+from cec_store.connectors.spark.setup.settings import BUILT_IN, PROVIDER_KEY
 from cec_store.errors import CecError
 from cec_store.storage.folder import FolderTree
 
@@ -57,32 +56,23 @@ Found = tuple[Reads, str]
 
 def operator_scans(checkpoint: Checkpoint) -> list[OperatorScan]:
     """Return a scan an operator, by number; what is damaged is unknown."""
-    is_ours = provider_of(checkpoint) not in BUILT_IN.values()
+    settings = checkpoint.newest_settings()
+    is_ours = settings.get(PROVIDER_KEY) not in BUILT_IN.values()
     scans = []
     for number in sorted({place.operator for place in checkpoint.state_folders()}):
         folder = checkpoint.operator_folder(number)
-        reads, why = _scan(folder, _conf(checkpoint), is_ours)
+        reads, why = _scan(folder, settings, is_ours)
         scans.append(OperatorScan(number, operator_name(folder), reads, why))
     return scans
 
 
-def _conf(checkpoint: Checkpoint) -> Mapping[str, str]:
-    """The settings of the newest offsets that can be read."""
-    for batch in reversed(checkpoint.logged_batches()):
-        try:
-            return checkpoint.offsets(batch).conf
-        except CecError:
-            continue
-    return {}
-
-
-def _scan(folder: FolderTree, conf: Mapping[str, str], is_ours: bool) -> Found:
+def _scan(folder: FolderTree, settings: Mapping[str, str], is_ours: bool) -> Found:
     try:
         if has_variables(folder):
             return Reads.DUE, "timers and times to live stand in the order of their times"
         name = sparks_operator_name(folder)
         if name == "symmetricHashJoin":
-            return _of_join(folder, int(conf.get(JOIN_FORMAT, "2")), is_ours)
+            return _of_join(folder, int(settings.get(JOIN_FORMAT, "2")), is_ours)
         if name not in _RULES:
             return Reads.UNKNOWN, "this release does not know the operator"
         key, value = (_fields(*text) for text in schema_texts(folder, "default"))
