@@ -185,7 +185,7 @@ def _store_of_partitions(folder: Folder, mode: str, partitions: int | None) -> S
     if partitions is None:
         return None
     if mode != "r" and isinstance(folder, (LocalFolder, StoreFolder)):
-        refuse_what_is_there(folder)
+        refuse_what_is_there(folder, store)
     return store
 
 

@@ -107,6 +107,7 @@ class BatchCommitter:
         Raises:
             SchemaMismatch: there is one with other columns; nothing was changed.
             NotAQueue: something else is in the folder.
+            CorruptLog: the queue's commits are lost, or one of them.
         """
         self._folder = folder
         self._store = store
@@ -123,7 +124,7 @@ class BatchCommitter:
         try:
             state = self._log.open()
         except NotAQueue:
-            refuse_what_is_there(self._folder)
+            refuse_what_is_there(self._folder, self._store)
             state = open_or_make(self._log, self.schema, 1, retention, self._clock_us())
         stored = schema_of(self._store, self._log)
         self.schema = require_as_stored(stored, self.schema, self._store.url)

@@ -1,6 +1,7 @@
 """What the sink in the JVM refuses, in the words of the one in Python, and before it writes."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,21 @@ def test_what_is_no_queue_by_reference_is_refused_and_stays(spark: Any, tmp_path
         pass
     said = refused(lambda: writer(frame(spark)).save(str(tmp_path / "plain")))
     assert "a queue without partitions" in said
+
+
+def test_no_queue_is_made_over_rows_whose_commits_are_lost(spark: Any, tmp_path: Path) -> None:
+    path = tmp_path / "q"
+    writer(frame(spark)).save(str(path))
+    shutil.rmtree(path / "log")
+    before = objects(path)
+    said = refused(lambda: writer(frame(spark)).save(str(path)))
+    assert "the commit that made the queue is missing, and data/" in said
+    assert "restore log/ from a copy" in said
+    assert objects(path) == before
+    for name in before:
+        (path / name).unlink()
+    writer(frame(spark)).save(str(path))
+    assert queue_at(path).ends()
 
 
 def test_other_columns_are_refused_and_change_nothing(spark: Any, tmp_path: Path) -> None:

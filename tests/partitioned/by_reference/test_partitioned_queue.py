@@ -12,6 +12,7 @@ import pytest
 import cec_store
 from cec_store import PartitionedQueue, open_queue, read_queue
 from cec_store.errors import (
+    CorruptLog,
     DurabilityLost,
     NotAQueue,
     Poisoned,
@@ -20,8 +21,11 @@ from cec_store.errors import (
     StorageError,
     StoreUnreachable,
 )
+from cec_store.format.schema import RecordSchema
+from cec_store.partitioned.batches import BatchCommitter
 from cec_store.partitioned.by_reference.ages import GRACE_US
 from cec_store.storage.stores.by_url import store_at
+from cec_store.storage.stores.folders import folder_at
 from cec_store.storage.stores.store import Store
 from support.stores.clocked import ClockedStore
 from support.stores.copies import contents, in_memory
@@ -220,6 +224,32 @@ def test_no_queue_is_made_between_other_files(kind: str, tmp_path: Path) -> None
     with pytest.raises(NotAQueue, match=r"no queue, and not empty either: \['notes.txt'\]"):
         open_queue(place, "a", schema=COLUMNS, partitions=2)
     assert [*contents(store_at(place))] == ["notes.txt"]
+
+
+@pytest.mark.parametrize("left", ["rows", "a consumer"])
+@pytest.mark.parametrize("kind", ["local", "memory"])
+def test_no_queue_is_made_over_rows_or_consumers_whose_commits_are_lost(
+    kind: str, left: str, tmp_path: Path
+) -> None:
+    place = str(tmp_path / "q") if kind == "local" else in_memory()
+    store = store_at(place)
+    with open_queue(place, "a", schema=COLUMNS, partitions=2) as queue:
+        if left == "rows":
+            queue.append(table(1, 2, 3))
+    if left == "a consumer":
+        store.create("consumers/daily/00000000000000000000.ack", [b"?"])
+    store.delete([name for name in contents(store) if name.startswith("log/")])
+    before = contents(store)
+    for mode in ("a", "x"):
+        with pytest.raises(CorruptLog, match="the commit that made the queue is missing") as told:
+            open_queue(place, mode, schema=COLUMNS, partitions=2)
+        assert "restore log/ from a copy" in str(told.value)
+        with pytest.raises(CorruptLog):
+            BatchCommitter(folder_at(place), store, RecordSchema(COLUMNS))
+    assert contents(store) == before != {}
+    store.delete(list(before))
+    open_queue(place, "x", schema=COLUMNS, partitions=2).close()
+    assert numbers(place) == []
 
 
 def test_a_queue_that_is_open_for_reading_changes_nothing(tmp_path: Path) -> None:

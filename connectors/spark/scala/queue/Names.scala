@@ -11,6 +11,8 @@ private[cecstore] object Names {
   val ConsumersFolder = "consumers"
   /** What stands right below a queue. */
   val OfQueue: Set[String] = Set(LogFolder, DataFolder, ConsumersFolder, "index")
+  /** Where objects are only made once the queue has its first commit. */
+  val MadeLater: Seq[String] = Seq(DataFolder, ConsumersFolder)
   private val CommitsPerFolder = 1000
   private val Folder = """\d{17}""".r
   private val CommitName = """(\d{20})\.commit""".r

@@ -114,14 +114,30 @@ private[tables] final class Committer(store: Store, columns: StoredColumns, opti
 private[tables] object Committer {
   private val random = new SecureRandom
 
-  /** Raises NotAQueue where something stands that is no queue which this sink writes. */
+  /**
+   * Raises NotAQueue where something stands that is no queue which this sink writes, and CecLogException where rows or
+   * consumers of a queue are, whose commits are lost (docs/format.md §11).
+   */
   private def requireNothingElse(store: Store): Unit = {
     val foreign = store.list("").map(_.name).filterNot(Names.OfQueue)
     if (foreign.nonEmpty) {
       val what = if (foreign.exists(_.startsWith("manifest-"))) "a queue without partitions" else "no queue"
       throw new NotAQueue(store.url, s"$what, and not empty either: ${foreign.take(3).mkString(", ")}")
     }
+    val left = Names.MadeLater.iterator.flatMap(firstObject(store, _)).nextOption()
+    // Somebody may have made it meanwhile.
+    left.filterNot(_ => new ReferenceLog(store).at(0).nonEmpty).foreach { name =>
+      throw new CecLogException(s"${store.url}/${Names.commit(0)}: damage at byte 0: the commit that made the queue is " +
+        s"missing, and $name is there; restore ${Names.LogFolder}/ from a copy; to make another queue here, move " +
+        s"${Names.MadeLater.mkString("", "/ and ", "/")} away", named = Map("path" -> store.url, "commit" -> "0"))
+    }
   }
+
+  /** The name of an object below a folder; none where there are at most folders. */
+  private def firstObject(store: Store, folder: String): Option[String] = store.list(folder).iterator.flatMap { entry =>
+    val name = s"$folder/${entry.name}"
+    if (entry.isFolder) firstObject(store, name) else Some(name)
+  }.nextOption()
 
   /**
    * Take away every row of a queue, as TRUNCATE TABLE asks; a queue that is not made yet has none. Offsets go on, so that
