@@ -17,11 +17,17 @@ _PREFIX_BYTES = 8
 """Head of a message: the marker, and how long the metadata is."""
 
 
-def read_alike(raws: Sequence[bytes], schema: pa.Schema) -> pa.RecordBatch | None:
-    """Return the rows of complete messages in their order, not validated.
+def are_alike(raws: Sequence[bytes]) -> bool:
+    """Return whether messages have the same metadata and size, and so differ in values only."""
+    first = raws[0]
+    size, prefix = len(first), first[: _body_at(first)]
+    return all(len(raw) == size and raw.startswith(prefix) for raw in raws)
 
-    ``None`` where Arrow itself has to read them: they differ in more than values, or a column has
-    nulls or is not of numbers or times.
+
+def read_alike(raws: Sequence[bytes], schema: pa.Schema) -> pa.RecordBatch | None:
+    """Return the rows of complete messages that are alike in their order, not validated.
+
+    ``None`` where Arrow itself has to read them: a column has nulls or is not of numbers or times.
 
     Raises:
         ARROW_ERRORS: the messages are not what they claim.
@@ -29,13 +35,10 @@ def read_alike(raws: Sequence[bytes], schema: pa.Schema) -> pa.RecordBatch | Non
     if not all(map(_has_plain_values, schema.types)):
         return None
     first = raws[0]
-    body = _PREFIX_BYTES + int.from_bytes(first[4:_PREFIX_BYTES], "little")
-    prefix, size = first[:body], len(first)
-    if not all(len(raw) == size and raw.startswith(prefix) for raw in raws):
-        return None
+    size, body = len(first), _body_at(first)
     # What Arrow finds in order in the one is in order in all.
     rows = pa.ipc.read_record_batch(pa.ipc.read_message(first), schema).num_rows
-    metadata = prefix[_PREFIX_BYTES:]
+    metadata = first[_PREFIX_BYTES:body]
     nodes = pairs_at(metadata, field_at(metadata, message_header(metadata), 1))
     buffers = pairs_at(metadata, field_at(metadata, message_header(metadata), 2))
     if nodes.tolist() != [[rows, 0]] * len(schema) or len(buffers) != 2 * len(schema):
@@ -49,6 +52,10 @@ def read_alike(raws: Sequence[bytes], schema: pa.Schema) -> pa.RecordBatch | Non
         values = pa.py_buffer(np.ascontiguousarray(block[:, at : at + used]))
         columns.append(pa.Array.from_buffers(kind, rows * len(raws), [None, values]))
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _body_at(message: bytes) -> int:
+    return _PREFIX_BYTES + int.from_bytes(message[4:_PREFIX_BYTES], "little")
 
 
 def _has_plain_values(kind: pa.DataType) -> bool:

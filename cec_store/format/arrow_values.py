@@ -59,6 +59,12 @@ def stored_field(field: pa.Field) -> pa.Field:
             f"column {field.name!r} is {field.type}: dictionary-encoded columns cannot be stored; "
             "cast to the type of their values first"
         )
+    if _holds(kind, _has_too_few_members):
+        # Refused before a kernel sees it: pyarrow's end the process.
+        raise SchemaMismatch(
+            f"column {field.name!r} is {field.type}: a union has at least {_UNION_MEMBERS_MIN} "
+            "member; leave the column out"
+        )
     if _holds(kind, _lacks_kernels) or not _is_castable(field.type):
         raise SchemaMismatch(
             f"column {field.name!r} is {field.type}: pyarrow {pa.__version__} cannot select rows "
@@ -125,6 +131,13 @@ def _holds(kind: pa.DataType, test: Callable[[pa.DataType], bool]) -> bool:
     if pa.types.is_dictionary(kind):
         return _holds(kind.value_type, test)
     return any(_holds(kind.field(place).type, test) for place in range(kind.num_fields))
+
+
+_UNION_MEMBERS_MIN = 1
+
+
+def _has_too_few_members(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_union(kind)) and kind.num_fields < _UNION_MEMBERS_MIN
 
 
 def _lacks_kernels(kind: pa.DataType) -> bool:

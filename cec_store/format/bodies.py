@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import zstandard
 
 from cec_store.errors import FrameTooLarge
-from cec_store.format.alike import read_alike
+from cec_store.format.alike import are_alike, read_alike
 from cec_store.format.arrow_limits import ARROW_ERRORS, is_lone_batch, is_plain_batch
 from cec_store.format.by_columns import body as by_columns
 from cec_store.format.frame import (
@@ -188,17 +188,18 @@ def decode_together(
     ``None`` where :func:`decode_body` has to be asked of each: they are not all compressed as a
     whole, or one of them is not sound. The checks are the same; the CRCs have been checked before.
     """
-    if any(header.body_codec != Codec.ZSTD for header, _ in bodies):
+    if {header.body_codec for header, _ in bodies} != {Codec.ZSTD}:
         return None
     inflater = Inflater()
     try:
         raws = [inflater.inflate(body, header.raw_bytes) for header, body in bodies]
-        if not all(map(is_lone_batch, raws)):
+        alike = are_alike(raws)
+        if not all(map(is_lone_batch, raws[:1] if alike else raws)):
             return None
-        records, rows = _read_all(raws, schema.checked)
+        records, rows = _read_all(raws, schema.checked, alike)
         records.validate(full=True)
         if schema.checked is not schema.arrow:
-            records, _ = _read_all(raws, schema.arrow)
+            records, _ = _read_all(raws, schema.arrow, alike)
     except (*ARROW_ERRORS, zstandard.ZstdError, BadHeader):
         return None  # decode_body says which of them, and why
     if [header.raw_bytes for header, _ in bodies] != [len(raw) for raw in raws]:
@@ -209,11 +210,11 @@ def decode_together(
     return batch
 
 
-def _read_all(raws: Sequence[bytes], schema: pa.Schema) -> tuple[pa.Table, list[int]]:
+def _read_all(raws: Sequence[bytes], schema: pa.Schema, alike: bool) -> tuple[pa.Table, list[int]]:
     """The records of all messages, and how many each has."""
-    alike = read_alike(raws, schema)
-    if alike is not None:
-        return pa.Table.from_batches([alike]), [alike.num_rows // len(raws)] * len(raws)
+    rows = read_alike(raws, schema) if alike else None
+    if rows is not None:
+        return pa.Table.from_batches([rows]), [rows.num_rows // len(raws)] * len(raws)
     stream = b"".join([schema.serialize(), *raws])
     records = pa.ipc.open_stream(stream).read_all()
     return records, [len(chunk) for chunk in records.column(0).chunks]

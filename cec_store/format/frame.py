@@ -60,9 +60,9 @@ class Codec(IntEnum):
     COLUMNS = 3
 
 
-_TYPES = frozenset(FrameType)
+_TYPES = frozenset(map(int, FrameType))
 _BATCH = FrameType.BATCH.value  # looked up for each header that is read
-_CODECS = frozenset(Codec)
+_CODECS = frozenset(map(int, Codec))
 CONTINUES = 0x80
 """In a BATCH's codec byte: the step goes on in the next BATCH frame."""
 SKIPPABLE = 0x20
@@ -183,27 +183,29 @@ def decode_frame_header(data: bytes, at: int = 0) -> FrameHeader:
     """
     if len(data) - at < FRAME_HEADER_BYTES:
         raise BadHeader(f"frame header cut short at {max(0, len(data) - at)} bytes")
-    header = FrameHeader._make(_FRAME.unpack_from(data, at))
-    if header.magic != FRAME_MAGIC:
+    # Names and not attributes: a queue of small frames has this as its greatest cost.
+    fields = _FRAME.unpack_from(data, at)
+    (magic, kind, codec, header_bytes, _, _, seq, first_offset, _, _, _, _, _, _, _, _, _,
+     records, windows, body_bytes, raw_bytes, _, header_crc) = fields  # fmt: skip
+    if magic != FRAME_MAGIC:
         raise BadHeader("frame magic is wrong")
-    if crc32c(data[at : at + FRAME_HEADER_BYTES - 4]) != header.header_crc:
+    if crc32c(data[at : at + FRAME_HEADER_BYTES - 4]) != header_crc:
         raise BadHeader("frame header fails its checksum")
-    known = header.type in _TYPES
-    if not known and not header.type & SKIPPABLE:
-        raise NewerVersion(f"frame type {header.type} is unknown to this release")
-    codec = header.codec & ~CONTINUES if header.type == _BATCH else header.codec
-    if header.header_bytes != FRAME_HEADER_BYTES or (known and codec not in _CODECS):
-        raise NewerVersion(f"header size {header.header_bytes}, codec {header.codec}: unknown")
-    if header.seq >= NUMBERS_END or header.end_offset >= NUMBERS_END:
-        raise BadHeader(f"number {header.seq} or offset {header.end_offset} is over 63 bits")
-    if known and header.codec & CONTINUES and header.open_windows != NOT_COUNTED:
+    known = kind in _TYPES
+    if not known and not kind & SKIPPABLE:
+        raise NewerVersion(f"frame type {kind} is unknown to this release")
+    body_codec = codec & ~CONTINUES if kind == _BATCH else codec
+    if header_bytes != FRAME_HEADER_BYTES or (known and body_codec not in _CODECS):
+        raise NewerVersion(f"header size {header_bytes}, codec {codec}: unknown")
+    if seq >= NUMBERS_END or first_offset + records >= NUMBERS_END:
+        raise BadHeader(f"number {seq} or offset {first_offset + records} is over 63 bits")
+    if known and codec & CONTINUES and windows != NOT_COUNTED:
         raise BadHeader("a step that goes on has no open windows to count yet")
-    bytes_max = body_bytes_max(header.record_count)
-    if header.body_bytes > bytes_max:
-        raise BadHeader(f"body of {header.body_bytes} bytes is over {bytes_max}")
-    if header.raw_bytes > raw_bytes_max(header.body_bytes, header.record_count):
-        raise BadHeader(f"raw size {header.raw_bytes} is impossible for {header.body_bytes} bytes")
-    return header
+    if body_bytes > (bytes_max := body_bytes_max(records)):
+        raise BadHeader(f"body of {body_bytes} bytes is over {bytes_max}")
+    if raw_bytes > raw_bytes_max(body_bytes, records):
+        raise BadHeader(f"raw size {raw_bytes} is impossible for {body_bytes} bytes")
+    return tuple.__new__(FrameHeader, fields)
 
 
 def intact_headers(data: bytes) -> Iterator[FrameHeader]:

@@ -38,5 +38,6 @@ class Inflater:
 
 def _check_claims(stored: pa.Buffer, raw_bytes: int) -> None:
     claims = zstandard.get_frame_parameters(stored)
-    if claims.content_size != raw_bytes or claims.window_size > max(_WINDOW_BYTES_MAX, raw_bytes):
+    window = claims.window_size
+    if claims.content_size != raw_bytes or (window > _WINDOW_BYTES_MAX and window > raw_bytes):
         raise BadHeader(f"zstd frame claims {claims.content_size} bytes, header {raw_bytes}")

@@ -161,13 +161,14 @@ class LogReader(ABC):
             CorruptLog: damage on the way.
         """
         here = start or Address(self.segments[0], SEGMENT_HEADER_BYTES)
+        batch = FrameType.BATCH.value  # looked up for each frame
         for segment_id in self._segments_from(here.segment_id):
             reader = self.reader(segment_id)
             byte = here.byte if segment_id == here.segment_id else SEGMENT_HEADER_BYTES
             last: Frame | None = None
             try:
                 for at, header in reader.frames(byte, self.segment_end(segment_id)):
-                    if header.type == FrameType.BATCH:
+                    if header.type == batch:
                         last = Frame(Address(segment_id, at), header)
                         yield last
             except BadFrame as error:

@@ -78,24 +78,28 @@ class _ReadBuffer:
 
         What is not in memory is loaded with its neighbours: ``load_bytes`` from ``load_from``.
         """
-        inside = self._load(byte, size, load_from, load_bytes)
-        if inside >= self._data.size:
-            return pa.py_buffer(b"")
-        return self._data.slice(inside, min(size, self._data.size - inside))
+        inside = byte - self._start
+        if not 0 <= inside <= len(self._bytes) - size:
+            inside = self._load(byte, size, load_from, load_bytes)
+            left = len(self._bytes) - inside
+            if left < size:
+                inside, size = (inside, left) if left > 0 else (0, 0)
+        return self._data.slice(inside, size)
 
     def frame_header(self, byte: int, load_from: int, load_bytes: int) -> FrameHeader:
         """The header at ``byte``, loaded as by :meth:`read`; raises :class:`BadHeader`."""
-        inside = self._load(byte, FRAME_HEADER_BYTES, load_from, load_bytes)
+        inside = byte - self._start
+        if not 0 <= inside <= len(self._bytes) - FRAME_HEADER_BYTES:
+            inside = self._load(byte, FRAME_HEADER_BYTES, load_from, load_bytes)
         return decode_frame_header(self._bytes, inside)
 
     def _load(self, byte: int, size: int, load_from: int, load_bytes: int) -> int:
-        """Where ``byte`` is among the bytes in memory, with ``size`` of them if the file has."""
-        if not self.holds(byte, size):
-            start = max(0, min(load_from, byte))
-            with _trimmed_where_gone(self._folder, self._name):
-                data = self._folder.read(self._name, start, max(load_bytes, byte + size - start))
-            self._bytes, self._data, self._start = data, pa.py_buffer(data), start
-        return byte - self._start
+        """Load these bytes and their neighbours, and return where ``byte`` is among them."""
+        start = max(0, min(load_from, byte))
+        with _trimmed_where_gone(self._folder, self._name):
+            data = self._folder.read(self._name, start, max(load_bytes, byte + size - start))
+        self._bytes, self._data, self._start = data, pa.py_buffer(data), start
+        return byte - start
 
 
 class SegmentReader:
@@ -154,12 +158,11 @@ class SegmentReader:
         Raises:
             BadHeader: cut short or failing its checksum.
         """
-        start = byte + FRAME_HEADER_BYTES
-        end = start + header.body_bytes
-        load = (end - _BODIES_READ_BYTES) if backward else start
-        body = self._buffer.read(start, header.body_bytes, load, _BODIES_READ_BYTES)
+        start, size = byte + FRAME_HEADER_BYTES, header.body_bytes
+        load = (start + size - _BODIES_READ_BYTES) if backward else start
+        body = self._buffer.read(start, size, load, _BODIES_READ_BYTES)
         if not body_is_sound(header, body):
-            short = body.size < header.body_bytes
+            short = body.size < size
             raise BadHeader("body cut short" if short else "body fails its checksum")
         return body
 
@@ -177,32 +180,33 @@ class SegmentReader:
         byte = start
         if start == SEGMENT_HEADER_BYTES:
             due = self.header.first_seq
+        batch = FrameType.BATCH.value  # looked up for each frame
         while stop is None or byte < stop:
             try:
                 header = self.header_at(byte)
-                if due is not None and due != header.seq:
-                    raise BadHeader(f"frame number {header.seq} where {due} is due")
-                next_byte = byte + header.frame_bytes
+                seq = header.seq
+                if due is not None and due != seq:
+                    raise BadHeader(f"frame number {seq} where {due} is due")
+                next_byte = byte + FRAME_HEADER_BYTES + header.body_bytes
                 if stop is not None and next_byte > stop:
                     raise BadHeader(f"the frame goes on beyond byte {stop}, the end")
                 if bodies:
                     self.body_at(byte, header)
-                elif header.body_bytes and not self._has_last_byte(byte, header):
-                    raise BadHeader("body cut short")
+                elif not self._buffer.holds(next_byte - 1, 1):
+                    self._load_last_byte(byte, header)
             except BadHeader as error:
                 raise BadFrame(Bad(byte, str(error), isinstance(error, NewerVersion))) from None
             yield byte, header
             byte = next_byte
-            due = header.seq + (header.type == FrameType.BATCH)
+            due = seq + (header.type == batch)
 
-    def _has_last_byte(self, byte: int, header: FrameHeader) -> bool:
-        """Return whether the frame's last byte is in the file; loads the next header with it."""
+    def _load_last_byte(self, byte: int, header: FrameHeader) -> None:
+        """Load the frame's last byte, with the next header; raises :class:`BadHeader`."""
         last = byte + header.frame_bytes - 1
-        if self._buffer.holds(last, 1):
-            return True
         is_large = header.frame_bytes >= _HEADERS_READ_BYTES  # so the next one probably is
         load_bytes = _HEADER_APART_READ_BYTES if is_large else _HEADERS_READ_BYTES
-        return bool(self._buffer.read(last, 1, last, load_bytes).size)
+        if not self._buffer.read(last, 1, last, load_bytes).size:
+            raise BadHeader("body cut short")
 
     def schema(self, header: FrameHeader) -> RecordSchema:
         """The record schema that governs this frame.

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 import pytest
 
 from cec_store import SchemaMismatch, open_queue, read_queue
+from cec_store.format import arrow_values
 from cec_store.format.arrow_values import as_stored, check_column, readable, stored_field
 from cec_store.operators.aggregate.aggregate import Aggregate
 from cec_store.operators.aggregate.windows import CountWindow
@@ -187,6 +188,19 @@ def test_types_that_no_reader_can_select_are_refused_when_the_queue_is_made(tmp_
         with pytest.raises(SchemaMismatch, match=r"column 'v' is .*cast it to another type"):
             open_queue(tmp_path / "q", "a", schema=pa.schema([("v", kind)]))
     assert not (tmp_path / "q").exists()
+
+
+def test_unions_of_too_few_members_are_refused_before_pyarrow_works_on_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """At the limit that counts pyarrow ends the process, so another one is set here."""
+    two = pa.union([pa.field("n", pa.int64()), pa.field("s", pa.string())], "dense")
+    field = pa.field("u", pa.list_(two))
+    assert stored_field(field) == field
+    monkeypatch.setattr(arrow_values, "_UNION_MEMBERS_MIN", 3)
+    monkeypatch.setattr(arrow_values, "_lacks_kernels", None)
+    with pytest.raises(SchemaMismatch, match="column 'u' is list<item: dense_union<n: int64=0"):
+        stored_field(field)
 
 
 def test_nulls_in_lists_and_maps_are_sound_beside_strings() -> None:

@@ -123,7 +123,7 @@ class QueueSource:
                     break
                 records_room -= header.record_count
                 bytes_room -= header.raw_bytes
-                if group and min(records_room, bytes_room) < 0:
+                if group and (records_room < 0 or bytes_room < 0):
                     yield from self._output(chain, group, start, stop)
                     group = []
                     records_room = _GROUP_RECORDS - header.record_count
