@@ -7,7 +7,7 @@ place, would otherwise be read from somewhere in the middle, without a word abou
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -58,11 +58,16 @@ def replaced(path: str) -> QueueReplaced:
 
 
 @contextmanager
-def replaced_where_gone(path: str) -> Iterator[None]:
-    """Raise :class:`QueueReplaced` where the block misses the folder of a queue that is open."""
+def replaced_where_gone(path: str, look_first: Callable[[], None] | None = None) -> Iterator[None]:
+    """Raise :class:`QueueReplaced` where the block misses the folder of a queue that is open.
+
+    ``look_first`` raises where there is another reason, as that the writer is fenced.
+    """
     try:
         yield
     except FileNotFoundError:  # NotAQueue is one
+        if look_first is not None:
+            look_first()
         raise replaced(path) from None
 
 

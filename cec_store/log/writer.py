@@ -30,7 +30,7 @@ from cec_store.format.schema import RecordSchema
 from cec_store.log.epochs import has_successor, newest_claim, publish_manifest
 from cec_store.log.frames import FrameMarks
 from cec_store.log.notes import Note
-from cec_store.log.positions import replaced
+from cec_store.log.positions import replaced, replaced_where_gone
 from cec_store.log.segment import SegmentWriter
 from cec_store.storage.folder import Folder
 from cec_store.storage.names import manifest_name, segment_name
@@ -307,18 +307,9 @@ class LogWriter:
             old.header.segment_id, old.bytes, old.header.salt, old.running_crc
         )
         self._refuse_if_replaced(old)
-        with self._replaced_where_gone():
+        with replaced_where_gone(self.folder.path, self._refuse_if_fenced):
             self.begin_segment(predecessor, old.header.segment_id + 1)
             self.publish_segment(old)
-
-    @contextmanager
-    def _replaced_where_gone(self) -> Iterator[None]:
-        """Say of a folder that is gone that the queue is; nobody else removes what is missed."""
-        try:
-            yield
-        except FileNotFoundError:
-            self._refuse_if_fenced()
-            raise replaced(self.folder.path) from None
 
     def trim(self, first_segment: int) -> list[int]:
         """Remove the segments below ``first_segment``; returns their numbers.
@@ -333,7 +324,7 @@ class LogWriter:
         self._segment.sync()
         self._refuse_if_fenced()
         self._refuse_if_replaced()
-        with self._replaced_where_gone():
+        with replaced_where_gone(self.folder.path, self._refuse_if_fenced):
             self.manifest = replace(self.manifest, first_segment=first_segment)
             publish_manifest(self.folder, self.manifest)
             self._refuse_if_fenced()

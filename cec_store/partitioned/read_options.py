@@ -114,6 +114,9 @@ def by_lower_name(
     return given, values
 
 
+_QUEUE_ID = re.compile("[0-9a-f]{32}")
+
+
 def _bound(given: Mapping[str, str], side: str, default: int) -> Bound:
     """The most precise that is given wins: a timestamp, one for each partition, offsets."""
     name = f"{side}Timestamp"
@@ -121,7 +124,8 @@ def _bound(given: Mapping[str, str], side: str, default: int) -> Bound:
         return Bound(timestamp_us=_milliseconds(name, given[name.lower()]))
     name = f"{side}OffsetsByTimestamp"
     if name.lower() in given:
-        found = _by_partition(name, given[name.lower()])
+        text = given[name.lower()]
+        found = _partitions(name, text, _parsed(text), given["path"])
         return Bound(timestamps_us={n: _milliseconds(name, ms) for n, ms in found.items()})
     name = f"{side}Offsets"
     text = given.get(name.lower(), "").strip()
@@ -129,25 +133,22 @@ def _bound(given: Mapping[str, str], side: str, default: int) -> Bound:
         return Bound(everywhere=EARLIEST if text.lower() == "earliest" else LATEST)
     if not text:
         return Bound(everywhere=default)
-    offsets, queue, behind = _position(name, text)
+    offsets, queue, behind = _position(name, text, given["path"])
     if any(offset < EARLIEST for offset in offsets.values()):
         raise ValueError(f"{name}: offsets are 0 or more, -1 for latest, -2 for earliest")
     return Bound(offsets=offsets, queue=queue, behind=behind)
 
 
-def _position(name: str, text: str) -> tuple[dict[int, int], str, Behind | None]:
-    """Return offsets, the queue's id and the commit, as far as the text says them.
-
-    Under a name that is no id they may stand as well, as in Kafka under that of a topic.
-    """
+def _position(name: str, text: str, path: str) -> tuple[dict[int, int], str, Behind | None]:
+    """Return offsets, the queue's id and the commit, as far as the text says them."""
     said, behind = _parsed(text), None
     if isinstance(said, dict) and BEHIND in said:
         with suppress(ValueError, TypeError):  # then it is no partition either
             behind = Behind.of(said[BEHIND])
             del said[BEHIND]
-    offsets = _partitions(name, text, said)
+    offsets = _partitions(name, text, said, path)
     outer = next(iter(said)) if len(said) == 1 else ""
-    return offsets, outer if re.fullmatch("[0-9a-f]{32}", outer) else "", behind
+    return offsets, outer if _QUEUE_ID.fullmatch(outer) else "", behind
 
 
 def _refuse(bound: Bound, word: int, message: str) -> None:
@@ -163,17 +164,23 @@ def _parsed(text: str) -> Any:
         return None
 
 
-def _by_partition(name: str, text: str) -> dict[int, int]:
-    return _partitions(name, text, _parsed(text))
+def _partitions(name: str, text: str, found: Any, path: str) -> dict[int, int]:
+    """Return numbers by partition; ``text`` is what was parsed, for the error.
 
-
-def _partitions(name: str, text: str, found: Any) -> dict[int, int]:
-    """Return numbers by partition; ``text`` is what was parsed, for the error."""
+    They may stand under the id of the queue or the last part of its path, as in Kafka under the
+    name of a topic.
+    """
     wanted = f'{name} is earliest, latest or JSON like {{"0":23,"1":-1}}, not {text!r}'
     if name.endswith("Timestamp"):
         wanted = f'{name} is JSON like {{"0":1000,"1":2000}}, not {text!r}'
     if isinstance(found, dict) and len(found) == 1 and isinstance(next(iter(found.values())), dict):
-        (found,) = found.values()  # as in Kafka, by topic
+        ((outer, found),) = found.items()
+        here = path.rstrip("/").rpartition("/")[2]
+        if outer != here and not _QUEUE_ID.fullmatch(outer):
+            raise ValueError(
+                f"{name} is of {outer!r}, and this queue is {here!r}: name that, or its id, or "
+                'give the partitions alone, {"0":23}'
+            )
     if not isinstance(found, dict) or not all(
         re.fullmatch(r"\d+", number) and type(value) is int for number, value in found.items()
     ):

@@ -1,5 +1,6 @@
 """The options of who reads a queue: one test for each rule of the Kafka source."""
 
+import json
 from typing import Any
 
 import pytest
@@ -72,8 +73,15 @@ def test_offsets_by_partition_may_say_earliest_and_latest() -> None:
     assert start(startingOffsets='{"0":42,"1":0}') == {0: 42, 1: 0}
 
 
-def test_offsets_by_partition_may_stand_under_a_topic() -> None:
-    assert start(startingOffsets='{"trades":{"0":42,"1":0}}') == {0: 42, 1: 0}
+def test_offsets_by_partition_may_stand_under_the_name_of_the_queue() -> None:
+    assert start(startingOffsets='{"q":{"0":42,"1":0}}') == {0: 42, 1: 0}
+
+
+@pytest.mark.parametrize("name", ["startingOffsets", "startingOffsetsByTimestamp"])
+@pytest.mark.parametrize("outer", ["trades", "Q", "", "/q", ID[:-1], ID.upper()])
+def test_offsets_under_the_name_of_another_queue_are_refused(name: str, outer: str) -> None:
+    with pytest.raises(ValueError, match=f"{name} is of '{outer}', and this queue is 'q'"):
+        start(**{name: json.dumps({outer: {"0": 42, "1": 0}})})
 
 
 def test_offsets_under_the_id_of_a_queue_have_to_be_that_queues() -> None:

@@ -49,6 +49,7 @@ private[cecstore] object SourceOptions {
     "kinds", "includeMetadata", "followCheckpoint")
   private val Ends = Set("endingtimestamp", "endingoffsetsbytimestamp", "endingoffsets")
   private val SparksOwn = Set("checkpointlocation", "queryname", "outputmode")
+  private val QueueId = "[0-9a-f]{32}"
   private val json = new ObjectMapper().enable(DeserializationFeature.FAIL_ON_TRAILING_TOKENS)
 
   /**
@@ -115,7 +116,7 @@ private[cecstore] object SourceOptions {
         Bound(timestampUs = Some(milliseconds(s"${side}Timestamp", quoted(text), text))))
       .orElse(of(s"${side}OffsetsByTimestamp").map { text =>
         val name = s"${side}OffsetsByTimestamp"
-        val moments = byPartition(name, text).map { case (n, ms) => n -> milliseconds(name, ms.toString, ms.toString) }
+        val moments = partitions(name, text, parsed(text), said("path")).map { case (n, ms) => n -> milliseconds(name, ms.toString, ms.toString) }
         Bound(timestampsUs = Some(moments))
       })
       .getOrElse {
@@ -123,7 +124,7 @@ private[cecstore] object SourceOptions {
         else if (lower(text) == "latest") Bound(everywhere = Some(Bound.Latest))
         else if (text.isEmpty) Bound(everywhere = Some(default))
         else {
-          val (offsets, queue, behind) = position(s"${side}Offsets", text)
+          val (offsets, queue, behind) = position(s"${side}Offsets", text, said("path"))
           if (offsets.values.exists(_ < Bound.Earliest)) {
             refuse(s"${side}Offsets", s"${side}Offsets: offsets are 0 or more, -1 for latest, -2 for earliest")
           }
@@ -135,31 +136,38 @@ private[cecstore] object SourceOptions {
   private def refuseWord(option: String, bound: Bound, word: Long, message: String): Unit =
     if (bound.everywhere.contains(word) || bound.offsets.exists(_.values.exists(_ == word))) refuse(option, message)
 
-  /** Offsets, the queue's id and the commit, as far as the text says them; any other name is let pass, as of a topic. */
-  private def position(name: String, text: String): (Map[Int, Long], String, Option[Behind]) = {
+  /** Offsets, the queue's id and the commit, as far as the text says them. */
+  private def position(name: String, text: String, path: String): (Map[Int, Long], String, Option[Behind]) = {
     val said = parsed(text)
     val behind = said.flatMap(node => Option(node.get(QueueOffset.BehindKey))).filter(_.isTextual)
       .flatMap(value => Behind.parse(value.asText))
     behind.foreach(_ => said.get.remove(QueueOffset.BehindKey))
     val outer = said.map(_.properties.asScala.toSeq.map(_.getKey)).collect { case Seq(one) => one }.getOrElse("")
-    (partitions(name, text, said), if (outer.matches("[0-9a-f]{32}")) outer else "", behind)
+    (partitions(name, text, said, path), if (outer.matches(QueueId)) outer else "", behind)
   }
 
   /** None for a text that is no JSON object. */
   private def parsed(text: String): Option[ObjectNode] =
     Try(json.readTree(text)).toOption.collect { case node: ObjectNode => node }
 
-  private def byPartition(name: String, text: String): Map[Int, Long] = partitions(name, text, parsed(text))
-
-  /** Numbers by partition; `text` is what was parsed, for the error. */
-  private def partitions(name: String, text: String, said: Option[ObjectNode]): Map[Int, Long] = {
+  /**
+   * Numbers by partition; `text` is what was parsed, for the error. They may stand under the id of the queue or the last
+   * part of its path, as in Kafka under the name of a topic.
+   */
+  private def partitions(name: String, text: String, said: Option[ObjectNode], path: String): Map[Int, Long] = {
     def fail() =
       if (name.endsWith("Timestamp")) refuse(name, s"""$name is JSON like {"0":1000,"1":2000}, not ${quoted(text)}""")
       else refuse(name, s"""$name is earliest, latest or JSON like {"0":23,"1":-1}, not ${quoted(text)}""")
     def pairs(node: JsonNode): Seq[(String, JsonNode)] = node.properties.asScala.toSeq.map(e => e.getKey -> e.getValue)
     val whole = said.getOrElse(fail())
     val found = pairs(whole) match {
-      case Seq((_, inner)) if inner.isObject => pairs(inner) // as in Kafka, by topic
+      case Seq((outer, inner)) if inner.isObject =>
+        val here = path.replaceAll("/+$", "").split('/').lastOption.getOrElse("")
+        if (outer != here && !outer.matches(QueueId)) {
+          refuse(name, s"$name is of ${quoted(outer)}, and this queue is ${quoted(here)}: name that, or its id, or " +
+            """give the partitions alone, {"0":23}""")
+        }
+        pairs(inner)
       case outer => outer
     }
     found.map { case (number, value) =>
