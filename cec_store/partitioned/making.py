@@ -59,9 +59,9 @@ def _first_object(store: Store, folder: str) -> str | None:
     """Return the name of an object below a folder; ``None`` where there are at most folders."""
     for entry in store.list(folder):
         name = f"{folder}/{entry.name}"
-        found = _first_object(store, name) if entry.is_folder else name
-        if found is not None:
-            return found
+        first = _first_object(store, name) if entry.is_folder else name
+        if first is not None:
+            return first
     return None
 
 

@@ -49,7 +49,7 @@ ORDER = {
         output_queue
     """,
     "partitioned": """
-        making plain_queue spark_hash by_reference offsets
+        plain_queue spark_hash by_reference making offsets
         retaining read_options write_options holding batches target reading
     """,
     "partitioned.by_reference": """
