@@ -13,7 +13,8 @@ private[cecstore] object SparkTypes {
   def columns(fields: Seq[Field]): Seq[StructField] = fields.map { field =>
     val kind = try of(field) catch {
       case e: NoSuchType => throw new CecLogException(
-        s"column '${field.getName}' is ${field.getType}, which Spark does not have: ${e.getMessage}")
+        s"column '${field.getName}' is ${field.getType}, which Spark does not have: ${e.getMessage}",
+        named = Map("column" -> field.getName))
     }
     StructField(field.getName, kind)
   }

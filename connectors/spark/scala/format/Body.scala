@@ -69,7 +69,8 @@ private[cecstore] object Body {
     sizes(renewedAt) = (n + 7) / 8
     val needed = sizes.map(size => (size + 7L) & ~7L).sum + MetadataRoomBytes
     if (needed > OneRecordBytesMax) throw new CecLogException(s"key and value of ${sizes(keysAt).toLong + sizes(valuesAt)} bytes, " +
-      s"with what a frame needs besides, are above $OneRecordBytesMax bytes: let the query keep less under one key")
+      s"with what a frame needs besides, are above $OneRecordBytesMax bytes: let the query keep less under one key",
+      named = Map("bytes" -> needed.toString))
     val starts = sizes.scanLeft(0)((at, size) => at + padded(size))
     val metadata = message(n, results, sizes, starts)
     val bodyAt = 8 + padded(metadata.remaining)

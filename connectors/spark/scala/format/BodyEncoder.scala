@@ -39,7 +39,8 @@ private[cecstore] final class BodyEncoder(level: Int) extends AutoCloseable {
   private def whole(plain: Plain, rows: Int): StoredBody = {
     val limit = if (rows == 1) OneRecordBytesMax else RawBytesMax
     if (plain.rawBytes > limit) throw new CecLogException(s"$rows rows of ${plain.rawBytes} bytes are more than a " +
-      s"frame may hold ($limit): keep such values elsewhere, and references to them here")
+      s"frame may hold ($limit): keep such values elsewhere, and references to them here",
+      named = Map("rows" -> rows.toString, "bytes" -> plain.rawBytes.toString))
     val raw = plain.bytes
     // Above, there would be another two gigabytes of heap to compress into.
     val stored = if (raw.length > RawBytesMax) raw else context.compress(raw)
@@ -48,7 +49,8 @@ private[cecstore] final class BodyEncoder(level: Int) extends AutoCloseable {
     val isSmall = stored.length <= math.max(raw.length, bodyBytesMax(2))
     if ((stored ne raw) && isSmall && !inflates) StoredBody(stored, raw.length, CodecZstd)
     else if (raw.length <= bodyBytesMax(rows)) StoredBody(raw, raw.length, CodecNone)
-    else throw new CecLogException(s"$rows rows of ${raw.length} bytes do not fit in a frame")
+    else throw new CecLogException(s"$rows rows of ${raw.length} bytes do not fit in a frame",
+      named = Map("rows" -> rows.toString, "bytes" -> raw.length.toString))
   }
 
   /** None where buffers would claim more than the message that is stored otherwise. */

@@ -145,7 +145,8 @@ private[cecstore] final class Rows(val id: Int, rowsHint: Int, keyBytesHint: Int
     val needed = used.toLong + more
     if (needed <= bytes.length) bytes
     else if (needed > Int.MaxValue - 64) throw new CecLogException(
-      s"a key or value of $more bytes is more than a state store can hold: let the query keep less under one key")
+      s"a key or value of $more bytes is more than a state store can hold: let the query keep less under one key",
+      named = Map("bytes" -> more.toString))
     else Arrays.copyOf(bytes, math.max(needed, math.min(bytes.length * 2L, Int.MaxValue - 64L)).toInt)
   }
 }

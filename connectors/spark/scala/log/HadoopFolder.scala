@@ -57,7 +57,8 @@ private[cecstore] final class HadoopFolder(fs: FileSystem, path: Path, mayEndOth
         isClosed = leases.isFileClosed(file(id))
       }
       if (!isClosed) throw new CecLogException(s"${pathOf(id)}: its writer is gone, and the file system has not " +
-        s"closed it within ${SettleNs / 1000000000} s: try again, or see whether all of its data nodes are up")
+        s"closed it within ${SettleNs / 1000000000} s: try again, or see whether all of its data nodes are up",
+        named = Map("path" -> pathOf(id)))
       true
     case _ => false
   }

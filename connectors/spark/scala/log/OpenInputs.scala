@@ -24,7 +24,7 @@ private[log] final class OpenInputs(folder: SegmentFolder) extends Closeable {
     if (known != null) return known
     val input = try folder.open(id) catch {
       case e @ (_: FileNotFoundException | _: NoSuchFileException) =>
-        throw new CecLogException(s"${pathOf(id)}: the segment is missing", e)
+        throw new CecLogException(s"${pathOf(id)}: the segment is missing", e, Map("path" -> pathOf(id)))
     }
     inputs.put(id, input)
     input

@@ -154,7 +154,7 @@ private[cecstore] object StoreProof extends Logging {
       val winners = racing.race(name, (1 to Racers).map(number => s"$number $name".getBytes(UTF_8)))
       if (winners > 1) throw new CecLogException(s"${store.url}: this store cannot make an object only where there is none " +
         s"($server let $winners of $Racers writers make one object): use another; with one writer only, and never two, " +
-        "set the option singleWriter=true")
+        "set the option singleWriter=true", named = Map("path" -> store.url, "server" -> server))
       // What went wrong is then said by name: a store that is busy may have lost all.
       if (winners == 0) try store.create(name, Iterator(name.getBytes(UTF_8))) catch {
         case e: FileAlreadyExistsException => logDebug(s"cec: $name: made by a create that had no answer: $e")

@@ -87,10 +87,11 @@ private[cecstore] object Sweeping {
   def requireYoung(store: Store, files: Seq[String], elapsedUs: Long): Unit = if (elapsedUs > DoubtUs && files.nonEmpty) {
     val advice = "what is not committed within a day may have been deleted as rubbish: run it again"
     val oldestUs = try files.map(store.modifiedUs).min catch {
-      case e: FileNotFoundException => throw new CecLogException(s"${e.getMessage}; $advice", e)
+      case e: FileNotFoundException => throw new CecLogException(s"${e.getMessage}; $advice", e, Map("path" -> store.url))
     }
     if (storeNowUs(store) - oldestUs > GraceUs - DoubtUs) throw new CecLogException(
-      s"${store.url}: the tasks of this batch have written a day ago by the store's clock, and $advice")
+      s"${store.url}: the tasks of this batch have written a day ago by the store's clock, and $advice",
+      named = Map("path" -> store.url))
   }
 
   /**

@@ -50,7 +50,7 @@ private[cecstore] object QueueOffset {
   } catch {
     case e @ (_: NumberFormatException | _: com.fasterxml.jackson.core.JacksonException) =>
       throw new CecLogException(s"the checkpoint's offset $json is none of a queue: is it another source's, or of a " +
-        "release that did not name the queue? Begin anew with a new checkpoint", e)
+        "release that did not name the queue? Begin anew with a new checkpoint", e, Map("offset" -> json))
   }
 
   private def number(value: JsonNode): Long =
@@ -84,7 +84,7 @@ private[cecstore] final class CecStream(
   override def initialOffset(): Offset = {
     for (primary <- options.followCheckpoint) throw new CecLogException(
       s"followCheckpoint=$primary: whoever follows goes on from a copy of that checkpoint, which spark.follow(session, " +
-        "primary, checkpoint) makes before the query starts")
+        "primary, checkpoint) makes before the query starts", named = Map("checkpoint" -> primary))
     val start = available.starting(options)
     hold(start)
     position(start)
@@ -163,7 +163,7 @@ private[cecstore] final class CecStream(
       val behind = start.offsets.filter { case (n, offset) => offset > end.offsets.getOrElse(n, offset) }
       if (behind.nonEmpty) throw new CecLogException(s"followCheckpoint: a batch of " +
         s"${options.followCheckpoint.mkString} ends at ${end.json}, before ${start.json}, where this query is: it has " +
-        "gone another way; make the standby anew")
+        "gone another way; make the standby anew", named = Map("checkpoint" -> options.followCheckpoint.mkString))
       QueueOffset(end.queue, start.offsets ++ end.offsets, end.behind)
     }
 

@@ -157,13 +157,14 @@ private[cecstore] final class SliceReader(store: Store, queue: PlannedQueue, fie
       frames.readUpto == segment.firstOffset && slice.part.start > from
     if (isShared) {
       throw new CecLogException(s"${damage.getMessage}; the queue has merged it since this query was planned: run the " +
-        "query again", damage)
+        "query again", damage, Map("path" -> store.url, "partition" -> segment.partition.toString))
     }
     val rest = slice.part.copy(start = from, stop = until)
     val now = live.filter(s => s.partition == segment.partition && s.firstOffset < rest.stop && s.endOffset > rest.start)
       .sortBy(_.firstOffset).toIndexedSeq
     if (now.headOption.forall(_.firstOffset > rest.start)) throw new CecLogException(
-      s"${store.url}: partition ${segment.partition}: offset ${rest.start} was trimmed while it was read", damage)
+      s"${store.url}: partition ${segment.partition}: offset ${rest.start} was trimmed while it was read", damage,
+      Map("path" -> store.url, "partition" -> segment.partition.toString, "offset" -> rest.start.toString))
     val later = segments // `++` looks at its argument only when it comes to it
     segments = now.iterator.map(Slice(rest, rest, now) -> _) ++ later
     frames = null
@@ -197,7 +198,8 @@ private[cecstore] final class SliceReader(store: Store, queue: PlannedQueue, fie
   /** Spark's code does not look for nulls where a table's column says that there are none. */
   private def checked(column: ColumnVector, asked: StructField): ColumnVector = {
     if (!asked.nullable && column.numNulls > 0) throw new CecLogException(s"${store.url}: ${column.numNulls} nulls in " +
-      s"column '${asked.name}', which the table says is NOT NULL: make the table anew without that")
+      s"column '${asked.name}', which the table says is NOT NULL: make the table anew without that",
+      named = Map("path" -> store.url, "column" -> asked.name))
     column
   }
 

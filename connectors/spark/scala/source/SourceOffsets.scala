@@ -42,7 +42,8 @@ private[cecstore] final class AvailableOffsets(path: String, queue: String, firs
         TreeMap(moments.toSeq: _*).map { case (number, moment) =>
           number -> offsetAt(number, moment).getOrElse {
             if (!withoutMatchIsLatest) throw new CecLogException(s"partition $number has no record at or after " +
-              s"${asText(moment)}; startingOffsetsByTimestampStrategy=latest begins at its end then")
+              s"${asText(moment)}; startingOffsetsByTimestampStrategy=latest begins at its end then",
+              named = Map("path" -> path, "partition" -> number.toString))
             ends(number)
           }
         }

@@ -60,7 +60,8 @@ private[cecstore] final class Following(primary: String, ownSource: String, sess
     val there = numbers(contextOf(theirs), theirOffsets)
     if (there.nonEmpty && there.min > batch) throw new CecLogException(
       s"$theirOffsets: batch $batch is no longer kept, the first is ${there.min}: this standby was away for too long; " +
-        "make it anew, with a checkpoint that is not there yet")
+        "make it anew, with a checkpoint that is not there yet",
+      named = Map("path" -> theirOffsets.toString, "batch" -> batch.toString))
   }
 }
 

@@ -41,7 +41,8 @@ private[cecstore] final class FamilyNumbers(view: StateView) {
   def add(name: String): Unit = {
     val number = math.max(all.values.max, givenUp) + 1
     if (number > NumberMax) throw new CecLogException(
-      s"column family '$name' would be number $number: a state store can have $NumberMax in all, removed ones included. Begin a new checkpoint")
+      s"column family '$name' would be number $number: a state store can have $NumberMax in all, removed ones included. Begin a new checkpoint",
+      named = Map("family" -> name))
     set(name, number)
   }
 

@@ -39,7 +39,7 @@ private[cecstore] final class ListChunks(view: StateView, family: Int, chunks: L
     val found = chunks.number.fold(Absent)(view.find(_, place, 0, place.length))
     if (found == Absent) throw new CecLogException(
       s"$where: a list lacks its chunk $n, so that the version is not whole. Restore the store's folder from a copy, or restart from an " +
-        "older batch; cec-store verify says what else is damaged")
+        "older batch; cec-store verify says what else is damaged", named = Map("path" -> where.toString))
     found
   }
 

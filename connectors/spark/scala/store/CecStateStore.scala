@@ -280,7 +280,7 @@ private[cecstore] final class CecStateStore(
     if (bytes > Format.RowBytesMax) throw new CecLogException(
       s"$where: the key ${in.codec.shown(key)} " +
         s"and its value have $bytes bytes; a row of a state log can have ${Format.RowBytesMax}. Let the key keep less, " +
-        "or split its state over several keys")
+        "or split its state over several keys", named = Map("key" -> in.codec.shown(key).toString, "bytes" -> bytes.toString))
   }
 
   override def putList(key: UnsafeRow, values: Array[UnsafeRow], name: String): Unit = setList(key, values, name, "putList", keep = false)

@@ -51,7 +51,7 @@ private[tables] final class RowFrames(
         case e: UnsupportedOperationException => throw RowValues.decimalRefused(rowType, written + count, e)
         case e: OversizedAllocationException if count == 0 =>
           throw new CecLogException(s"one row of ${row.getSizeInBytes} bytes is more than a frame may hold: keep " +
-            "such a value elsewhere, and a reference to it here", e)
+            "such a value elsewhere, and a reference to it here", e, Map("bytes" -> row.getSizeInBytes.toString))
       }
       rows.next()
       count += 1
