@@ -37,8 +37,8 @@ def segments(path: Path, query: str, batch: int, first: int, count: int) -> list
 
 def write(path: Path, version: int, first: int, count: int, app: str = "totals") -> None:
     """As a batch of `foreachBatch` does it: each by a committer of its own."""
-    made = segments(path, app, version, first, count)
-    committer(path).commit(app, version, made, advice="another txnAppId")
+    made = committer(path)
+    made.commit(app, version, segments(path, app, version, first, count), advice="another txnAppId")
 
 
 def numbers(path: Path) -> list[int]:
@@ -118,6 +118,7 @@ def test_a_query_from_a_copied_checkpoint_is_told_so(
 
 def test_what_attempts_that_failed_have_left_goes_with_the_batch(tmp_path: Path) -> None:
     path = tmp_path / "q"
+    committer(path)
     segments(path, "query", 0, 0, 5)  # of a driver that died
     committer(path).commit("query", 0, segments(path, "query", 0, 0, 5))
     assert objects(path) == named(path)
