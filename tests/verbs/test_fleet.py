@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 
 import jsonschema
@@ -210,6 +210,22 @@ def test_sigterm_stops_a_fleet_and_is_no_crash(
     assert driver.wait(0.0), "it was stopped, and its lease released: nobody starts it again"
     assert not any(each.is_active for each in driver.notes.queries.values())
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_a_signal_just_before_the_wait_for_a_driver_is_heard(tmp_path: Path) -> None:
+    """Its handler runs only between two waits, so none is without end."""
+    waits: list[float | None] = []
+
+    class Ended(Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            waits.append(timeout)
+            return len(waits) > 2
+
+    driver = Walk(tmp_path, 1).driver
+    driver._ended = Ended()
+    assert driver.wait()
+    assert len(waits) > 2
+    assert None not in waits[:3]
 
 
 def test_a_fleet_that_runs_is_refused_before_a_session_is_started(

@@ -28,6 +28,8 @@ PERIOD_S = 0.5
 STORE_PERIOD_S = 2.0
 _NOTED_AT_LEAST_S = 2.0
 _STOPPED_AT_ONCE = 16
+_SIGNAL_S = 1.0
+"""A signal just before a wait wakes nobody: its handler runs once the wait is over."""
 _log = logging.getLogger(__name__)
 
 
@@ -99,6 +101,9 @@ class FleetDriver:
         Raises:
             Exception: what has ended it, where it was not told to stop.
         """
+        if timeout_s is None:
+            while not self._ended.wait(_SIGNAL_S):
+                continue
         ended = self._ended.wait(timeout_s)
         if ended and self.failure is not None:
             raise self.failure
