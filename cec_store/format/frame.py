@@ -35,20 +35,16 @@ SEGMENT_HEADER_BYTES = _SEGMENT.size
 _FRAME = Struct("<IBBHIIQQQQQQQqqQQIIIIII")
 assert _FRAME.size == 128
 FRAME_HEADER_BYTES = _FRAME.size
-_FOOTER = Struct("<QQII")
-assert _FOOTER.size == 24
 NUMBERS_END = 2**63
 """Numbers of frames and records stay below, the next one included."""
 _RATIO_MAX, _RATIO_SLACK_BYTES = 200, 64 << 10
 
 
 class FrameType(IntEnum):
-    """Frozen on disk: never renumber. Bit 5 set means: may be skipped by who does not know it."""
+    """Frozen on disk: never renumber."""
 
     BATCH = 1
     SCHEMA = 2
-    COMMIT = 3
-    FOOTER = 4
 
 
 class Codec(IntEnum):
@@ -65,7 +61,6 @@ _BATCH = FrameType.BATCH.value  # looked up for each header that is read
 _CODECS = frozenset(map(int, Codec))
 CONTINUES = 0x80
 """In a BATCH's codec byte: the step goes on in the next BATCH frame."""
-SKIPPABLE = 0x20
 
 
 class SegmentHeader(NamedTuple):
@@ -191,15 +186,14 @@ def decode_frame_header(data: bytes, at: int = 0) -> FrameHeader:
         raise BadHeader("frame magic is wrong")
     if crc32c(data[at : at + FRAME_HEADER_BYTES - 4]) != header_crc:
         raise BadHeader("frame header fails its checksum")
-    known = kind in _TYPES
-    if not known and not kind & SKIPPABLE:
+    if kind not in _TYPES:
         raise NewerVersion(f"frame type {kind} is unknown to this release")
     body_codec = codec & ~CONTINUES if kind == _BATCH else codec
-    if header_bytes != FRAME_HEADER_BYTES or (known and body_codec not in _CODECS):
+    if header_bytes != FRAME_HEADER_BYTES or body_codec not in _CODECS:
         raise NewerVersion(f"header size {header_bytes}, codec {codec}: unknown")
     if seq >= NUMBERS_END or first_offset + records >= NUMBERS_END:
         raise BadHeader(f"number {seq} or offset {first_offset + records} is over 63 bits")
-    if known and codec & CONTINUES and windows != NOT_COUNTED:
+    if codec & CONTINUES and windows != NOT_COUNTED:
         raise BadHeader("a step that goes on has no open windows to count yet")
     if body_bytes > (bytes_max := body_bytes_max(records)):
         raise BadHeader(f"body of {body_bytes} bytes is over {bytes_max}")
@@ -237,21 +231,3 @@ def body_is_sound(header: FrameHeader, body: pa.Buffer | bytes) -> bool:
 def extend_running_crc(running_crc: int, header_crc: int) -> int:
     """The CRC over all header CRCs of a segment, with one more (docs/format.md §4: chain CRC)."""
     return crc32c(header_crc.to_bytes(4, "little"), running_crc)
-
-
-class Footer(NamedTuple):
-    """Body of a FOOTER: what stands before it."""
-
-    frames: int
-    before_bytes: int
-    chain: int
-
-    def encode(self) -> bytes:
-        return _FOOTER.pack(self.frames, self.before_bytes, self.chain, 0)
-
-    @classmethod
-    def decode(cls, body: bytes) -> Footer:
-        if len(body) != _FOOTER.size:
-            raise BadHeader(f"footer of {len(body)} bytes")
-        frames, size, chain, _ = _FOOTER.unpack(body)
-        return cls(frames, size, chain)

@@ -13,7 +13,12 @@ from cec_store.errors import CorruptLog, OutOfRange, QueueReplaced
 from cec_store.format.manifest import Manifest
 from cec_store.log.epochs import read_manifest
 from cec_store.log.frames import LogEnd
-from cec_store.log.known_end import KnownEnd, has_segment, read_known_end
+from cec_store.log.known_end import (
+    KnownEnd,
+    has_segment,
+    read_known_end,
+    refuse_without_note,
+)
 from cec_store.log.positions import replaced, replaced_where_gone
 from cec_store.log.reader import LogReader
 from cec_store.log.segment import SegmentReader, SegmentReaders
@@ -70,6 +75,10 @@ class Chain(LogReader):
                     self._visible_end = VisibleEnd(reader, schema_frame, known.noted)
                     self._newest = newest
                 end = self._visible_end.advance(known.noted)
+                if self.manifest.by_object:
+                    self._visible_end.refuse_incomplete()
+                elif known.noted is None and self._visible_end.has_records:
+                    refuse_without_note(self.folder, known.manifest)
             except QueueReplaced:
                 raise
             except (CorruptLog, OutOfRange) as error:
@@ -79,7 +88,7 @@ class Chain(LogReader):
                     path = f"{self.folder.path}/{segment_name(newest)}"
                     raise CorruptLog(path, 0, "the segment is missing") from None
                 raise
-            # Recovery cuts off a segment's last COMMIT once a successor vouches for the segment.
+            # Recovery cuts a segment off behind what is vouched for, once it has a successor.
             if self.manifest.by_object or read_manifest(self.folder).newest_segment == newest:
                 return end
 
@@ -131,6 +140,7 @@ class Chain(LogReader):
             self._visible_end = VisibleEnd(self.reader(newest), self._schema_frame(newest))
             self._newest = newest
             self._visible_end.advance()
+            self._visible_end.refuse_incomplete()
         return self.end
 
     def first_seq(self) -> int:

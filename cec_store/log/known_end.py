@@ -25,6 +25,7 @@ from cec_store.log.segment import Bad, SegmentReader, refusal
 from cec_store.storage.folder import Folder
 from cec_store.storage.names import (
     durable_epoch_of,
+    durable_name,
     manifest_name,
     segment_id_of,
     segment_name,
@@ -33,6 +34,10 @@ from cec_store.storage.names import (
 RESTORE_ADVICE = (
     "restore it from a copy as new as the rest of the queue; to go on without what is lost, move "
     "away the `durable-…` files, and the segments above the manifest's newest"
+)
+LOST_NOTE_ADVICE = (
+    "open the queue for append once: whole frames are kept, and noted anew; or restore the file "
+    "from a copy as new as the rest of the queue"
 )
 
 
@@ -99,6 +104,24 @@ def refuse_unknown_segments(folder: Folder, manifest: Manifest, names: list[str]
             raise _older(folder, manifest, name)
 
 
+def refuse_without_note(folder: Folder, manifest: Manifest) -> None:
+    """Refuse a newest segment with records about which no file says how far it is on disk.
+
+    A writer makes its file before it appends, and removes those before it afterwards.
+
+    Raises:
+        CorruptLog: there is no such file; the last group would be missing in silence.
+    """
+    own = durable_name(manifest.epoch)
+    try:
+        folder.size(own)
+    except FileNotFoundError:
+        if any(durable_epoch_of(name) is not None for name in folder.names()):
+            return
+        path, what = f"{folder.path}/{own}", "the note of how far the log is on disk is missing"
+        raise CorruptLog(path, 0, what, LOST_NOTE_ADVICE) from None
+
+
 def _refuse_gap(folder: Folder, segment_id: int) -> None:
     """Raise where a segment of a store is missing below a later one; a listing may lag."""
     if not has_segment(folder, segment_id):
@@ -155,6 +178,8 @@ def prove_noted(noted: DurableEnd, reader: SegmentReader) -> int:
             raise BadHeader("a step is not finished where the log was noted to end")
         if not byte + header.frame_bytes <= noted.byte <= reader.size():
             raise BadHeader(f"the frame or the file does not end at byte {noted.byte}")
+        if header.durable_upto > noted.byte:
+            raise BadHeader(f"it vouches for byte {header.durable_upto}")
     except NewerVersion as error:
         raise refusal(reader, Bad(byte, str(error), newer=True)) from None
     except BadHeader as error:

@@ -1,7 +1,7 @@
 """The durable end in a second place, so that no one fault hides it. docs/format.md §2, §7.
 
-A frame and the COMMIT that vouches for it lie side by side, and what takes one may take both. So a
-writer notes in a file of its own, after each sync, how far the log is on disk.
+A header vouches for the frames before it, and one fault may take them all; for the newest frame no
+header does. So a writer notes in a file of its own, after each sync, how far the log is on disk.
 """
 
 from __future__ import annotations
@@ -38,9 +38,14 @@ class Note:
             raise
 
     def write(self, end: DurableEnd) -> None:
-        """Put it in the place of the one before the last; not synced."""
+        """Put it in both slots, one after the other, so that one is whole at all times; not synced.
+
+        So either may be lost, and readers are still shown all that was acknowledged.
+        """
+        data = end.encode()
         with self._failing():
-            self._file.write_at(SLOTS_AT[end.counter % len(SLOTS_AT)], end.encode())
+            for at in SLOTS_AT:
+                self._file.write_at(at, data)
 
     def sync(self) -> None:
         """Return once it is on disk."""

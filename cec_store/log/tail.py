@@ -10,7 +10,6 @@ from cec_store.format.durable_end import DurableEnd
 from cec_store.format.frame import (
     SEGMENT_HEADER_BYTES,
     BadHeader,
-    Footer,
     FrameHeader,
     FrameType,
     NewerVersion,
@@ -32,8 +31,8 @@ class Verdict(Enum):
 def judge(sealed: bool, at_seal: bool, vouched_beyond: bool, at_file_end: bool) -> Verdict:
     """Return what the first bad byte of a segment means: docs/format.md §7, row by row.
 
-    ``sealed``: a successor, or the segment's own FOOTER, says where it ends. ``at_seal``: the bad
-    byte is that end. ``vouched_beyond``: some intact header says that bytes beyond it are on disk.
+    ``sealed``: a successor says where it ends. ``at_seal``: the bad byte is that end.
+    ``vouched_beyond``: some intact header says that bytes beyond it are on disk.
     """
     if sealed:
         return Verdict.COMPLETE if at_seal else Verdict.DAMAGE
@@ -95,15 +94,13 @@ def read_tail(
     frames += found
     bad = scan.bad
     running_crcs = running_crcs_of(reader.header, found, noted)
-    frames_before = 0 if noted is None else noted.frames
-    footer_end = _footer_end(reader, found, running_crcs, frames_before)
-    seal = sealed_end if sealed_end is not None else footer_end
     claimed = scan.claimed
-    if bad.byte < file_bytes and seal is None:  # at a live log's end a writer may be appending
+    sealed = sealed_end is not None
+    if bad.byte < file_bytes and not sealed:  # at a live log's end a writer may be appending
         claimed = max(claimed, scan.claimed_beyond())
     # A frame's own header may vouch for what stands before it, never for itself.
     verdict = judge(
-        seal is not None, bad.byte == seal, claimed > bad.byte, at_file_end=bad.byte >= file_bytes
+        sealed, bad.byte == sealed_end, claimed > bad.byte, at_file_end=bad.byte >= file_bytes
     )
     # A later format is named even where frames behind it vouch for it: upgrading mends that.
     if verdict is Verdict.DAMAGE or (bad.newer and verdict is not Verdict.COMPLETE):
@@ -117,9 +114,7 @@ def read_tail(
         verdict, frames = Verdict.TORN_TAIL, whole
     # A segment is published only when its SCHEMA frame is on disk.
     published = frames[0][0] + frames[0][1].frame_bytes if frames else SEGMENT_HEADER_BYTES
-    # A FOOTER says where the segment ends, not that it is on disk itself: the process may have died
-    # before the sync of it. A successor does say so.
-    vouched = end if sealed_end is not None else min(max(claimed, published), end)
+    vouched = end if sealed else min(max(claimed, published), end)
     vouched_end = max(byte for byte in running_crcs if byte <= max(vouched, SEGMENT_HEADER_BYTES))
     crc = running_crcs[vouched_end]
     return Tail(reader, verdict, tuple(frames), end, vouched_end, crc, file_bytes, reason, noted)
@@ -144,23 +139,3 @@ def _first_frame(reader: SegmentReader) -> tuple[int, FrameHeader]:
         newer = isinstance(error, NewerVersion)
         raise refusal(reader, Bad(SEGMENT_HEADER_BYTES, str(error), newer)) from None
     return SEGMENT_HEADER_BYTES, header
-
-
-def _footer_end(
-    reader: SegmentReader,
-    frames: list[tuple[int, FrameHeader]],
-    running_crcs: dict[int, int],
-    frames_before: int,
-) -> int | None:
-    """End of the segment by its own FOOTER, which must agree with what stands before it."""
-    if not frames or frames[-1][1].type != FrameType.FOOTER:
-        return None
-    byte, header = frames[-1]
-    try:
-        footer = Footer.decode(reader.body_at(byte, header).to_pybytes())
-    except BadHeader as error:
-        raise CorruptLog(reader.path, byte, str(error)) from None
-    count = frames_before + len(frames) - 1
-    if footer != Footer(count, byte, running_crcs[byte]):
-        raise CorruptLog(reader.path, byte, f"the footer says {footer}, found {count}")
-    return byte + header.frame_bytes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cec_store.errors import CorruptLog
 from cec_store.format.durable_end import DurableEnd
 from cec_store.format.frame import NONE, SEGMENT_HEADER_BYTES, FrameHeader, FrameType
 from cec_store.log.forward_scan import ForwardScan
@@ -28,10 +29,12 @@ class VisibleEnd:
         self._scan = ForwardScan(reader, noted)
         self._segment_id = reader.header.segment_id
         self._noted = noted
+        self._claimed_beyond = 0
         self._unvouched: list[Frame] = []
         """Whole BATCH frames behind :attr:`end`, which nothing says are on disk yet."""
+        self._first_byte = SEGMENT_HEADER_BYTES + schema_frame.frame_bytes
         seq, offset = schema_frame.seq, schema_frame.first_offset
-        byte = SEGMENT_HEADER_BYTES + schema_frame.frame_bytes
+        byte = self._first_byte
         last = Address(schema_frame.prev_segment, schema_frame.prev_byte)
         if noted is not None:
             seq, offset, byte = noted.seq, noted.offset, prove_noted(noted, reader)
@@ -49,6 +52,17 @@ class VisibleEnd:
         whole = (f.header for f in reversed(self._unvouched) if not f.header.continues)
         newest = next(whole, None)
         return self.end.offset if newest is None else newest.end_offset
+
+    @property
+    def has_records(self) -> bool:
+        """True if there is a whole BATCH frame in the segment, vouched for or not."""
+        return bool(self._unvouched) or self.end.address.byte > self._first_byte
+
+    def refuse_incomplete(self) -> None:
+        """Raise :class:`CorruptLog` for an object that nothing vouches for to its end (§13)."""
+        scan = self._scan
+        if self._claimed() != scan.bad.byte:
+            raise CorruptLog(scan.reader.path, scan.bad.byte, "the segment is not complete")
 
     def advance(self, noted: DurableEnd | None = None) -> LogEnd:
         """Read on from where the last look ended; ``noted`` was read before.
@@ -82,12 +96,14 @@ class VisibleEnd:
 
     def _is_damage(self) -> bool:
         scan, byte = self._scan, self._scan.bad.byte
-        if scan.bad.newer or self._claimed() > byte or scan.claimed_beyond() > byte:
+        self._claimed_beyond = scan.claimed_beyond()
+        if scan.bad.newer or self._claimed() > byte:
             return True
         return self._noted is not None and self._noted.salt != scan.reader.header.salt
 
     def _claimed(self) -> int:
-        return max(self._scan.claimed, self._noted.byte if self._noted is not None else 0)
+        noted = self._noted.byte if self._noted is not None else 0
+        return max(self._scan.claimed, self._claimed_beyond, noted)
 
     def _take_vouched(self) -> None:
         claimed = self._claimed()

@@ -17,10 +17,8 @@ from cec_store.format.checksum import crc32c
 from cec_store.format.durable_end import DurableEnd
 from cec_store.format.frame import (
     CONTINUES,
-    LOG_STREAM,
     NONE,
     RECORD_STREAM,
-    Footer,
     FrameHeader,
     FrameType,
     SegmentHeader,
@@ -117,7 +115,7 @@ class LogWriter:
             created_us=self._clock_and_entropy.clock_us(),
         )
         try:
-            self._segment = SegmentWriter(self.folder, header)
+            self._segment = self._new_segment(header)
         except FileExistsError:
             raise Fenced(
                 f"{self.folder.path}/{segment_name(segment_id)} exists: "
@@ -125,7 +123,10 @@ class LogWriter:
             ) from None
         body = self.schema.encode()
         with self.closed_on_failure():
-            self._append(FrameType.SCHEMA, RECORD_STREAM, body)
+            self._append(FrameType.SCHEMA, body, len(body))
+
+    def _new_segment(self, header: SegmentHeader) -> SegmentWriter:
+        return SegmentWriter(self.folder, header)
 
     @contextmanager
     def closed_on_failure(self) -> Iterator[None]:
@@ -175,7 +176,6 @@ class LogWriter:
         """
         byte = self._append(
             FrameType.BATCH,
-            RECORD_STREAM,
             body.stored,
             body.raw_bytes,
             codec=body.codec | (CONTINUES if marks.continues else 0),
@@ -193,13 +193,12 @@ class LogWriter:
         )
         self.in_step = marks.continues
 
-    def _append(self, frame_type: FrameType, stream_id: int, body: bytes = b"",
-                raw_bytes: int | None = None, **more: int) -> int:  # fmt: skip
+    def _append(self, frame_type: FrameType, body: bytes, raw_bytes: int, **more: int) -> int:
         """Write a frame and return its byte. One without records has the number of the next one."""
-        at = self.cursor if stream_id != LOG_STREAM else Cursor()
+        at = self.cursor
         header = FrameHeader(
             type=frame_type,
-            stream_id=stream_id,
+            stream_id=RECORD_STREAM,
             epoch=self.manifest.epoch,
             seq=self.cursor.seq,
             first_offset=at.offset,
@@ -208,7 +207,7 @@ class LogWriter:
             durable_upto=self._segment.synced_bytes,
             salt=self._segment.header.salt,
             body_bytes=len(body),
-            raw_bytes=len(body) if raw_bytes is None else raw_bytes,
+            raw_bytes=raw_bytes,
             body_crc=crc32c(body),
             **more,
         )
@@ -235,7 +234,6 @@ class LogWriter:
             self._refuse_if_fenced()
         self._refuse_if_replaced()
         self._note_durable_end()
-        self._append(FrameType.COMMIT, LOG_STREAM)
         self.durable = self.cursor
 
     def _note_durable_end(self) -> None:
@@ -290,17 +288,9 @@ class LogWriter:
         self._refuse_if_fenced()
         raise replaced(self.folder.path)
 
-    def complete(self) -> None:
-        """Write the FOOTER and put all of the segment on disk."""
-        segment = self._segment
-        footer = Footer(segment.frames, segment.bytes, segment.running_crc).encode()
-        self._append(FrameType.FOOTER, LOG_STREAM, footer)
-        segment.sync()
-
     def roll(self) -> None:
         """Complete the segment and begin the next; raises as :meth:`sync`."""
         self.sync()
-        self.complete()
         old = self._segment
         old.close()
         predecessor = Predecessor(
@@ -318,10 +308,11 @@ class LogWriter:
         """
         if first_segment <= self.manifest.first_segment:
             return []
+        assert self._note is not None, "trimmed before a segment was published"
         old = range(self.manifest.first_segment, first_segment)
-        # With the last COMMIT: if a crash took it, a reader's log would end earlier, perhaps in a
-        # segment that is removed here.
-        self._segment.sync()
+        # If a crash took the newest note a reader's log would end earlier, perhaps at a frame whose
+        # extent reaches into a segment that is removed here.
+        self._note.sync()
         self._refuse_if_fenced()
         self._refuse_if_replaced()
         with replaced_where_gone(self.folder.path, self._refuse_if_fenced):

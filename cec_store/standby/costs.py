@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from cec_store.format.frame import FRAME_HEADER_BYTES
 from cec_store.standby.schemes import Scheme, System
 
-# A frame, and the COMMIT that vouches for it.
-FRAME_BYTES = 2 * FRAME_HEADER_BYTES
+FRAME_BYTES = FRAME_HEADER_BYTES
 
 
 @dataclass(frozen=True)
@@ -247,7 +246,7 @@ class LogCost:
 
     records_per_s: float
     frame_bytes: float
-    """Bytes of an interval's frame, with its COMMIT."""
+    """Bytes of an interval's frame."""
     extent_records: float
     read_s: float
     """Reading the extent."""

@@ -231,7 +231,7 @@ def _frame_line(row: FrameRow) -> str:
         parts.append(f"time: {moment(row.min_timestamp_us)}..{moment(row.max_timestamp_us)}")
     if row.open_windows or row.extent_records:
         parts.append(f"N: {row.open_windows} q: {row.extent_records} input: {row.input_upto}")
-    if row.type == "COMMIT":
+    if row.type == "BATCH":
         parts.append(f"durable: {row.durable_upto}")
     parts.append(f"isvalid: {'false (' + row.problem + ')' if row.problem else 'true'}")
     if not row.acknowledged:

@@ -71,13 +71,12 @@ CAUGHT_BY = {
     "leaves_a_takeover_unlocked": (
         "queues/test_takeover_locks.py::test_after_a_takeover_the_queue_is_locked"
     ),
-    "acknowledges_before_the_commit": f"{CRASHES}[groups]",
+    "acknowledges_before_the_note": f"{CRASHES}[groups]",
     "never_syncs_the_directory": f"{CRASHES}[rolls]",
     "tries_a_failed_sync_again": f"{CRASHES}[failed_syncs]",
     "trusts_whole_frames_that_nobody_vouched_for": f"{CRASHES}[failed_syncs]",
     "publishes_a_segment_that_is_not_on_disk": f"{CRASHES}[rolls]",
     "takes_a_part_of_a_step_for_the_step": f"{CRASHES}[steps]",
-    "takes_a_footers_word": f"{CRASHES}[failed_roll_4]",
     "trims_by_frames_that_a_crash_can_hide": f"{CRASHES}[trims]",
     "reads_the_manifest_before_its_claim": f"{TAKEOVERS}[rolls]",
     "looks_for_a_successor_before_the_write": f"{TAKEOVERS}[appends]",

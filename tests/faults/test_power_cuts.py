@@ -87,7 +87,7 @@ def test_a_power_cut_keeps_what_was_acknowledged(
             if newest_epoch(LocalFolder(path)) is None:
                 assert known == 0, f"no queue is left, of which {known} frames were acknowledged"
                 continue
-            # Without the last COMMIT a reader may see less, until it has been opened for append.
+            # Without the last note a reader may see less, until it has been opened for append.
             found = require_frames(path, seed, 0)
             if generator.random() < 0.5:
                 with AppendableQueue(LocalFolder(path), "a") as queue:

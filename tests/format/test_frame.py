@@ -20,10 +20,8 @@ from cec_store.format.frame import (
     RAW_BYTES_MAX,
     RECORD_STREAM,
     SEGMENT_HEADER_BYTES,
-    SKIPPABLE,
     BadHeader,
     Codec,
-    Footer,
     FrameHeader,
     FrameType,
     NewerVersion,
@@ -83,7 +81,7 @@ def test_a_frame_header_comes_back(frame_type: FrameType, fields: dict, excess: 
 
 
 def test_every_byte_of_a_frame_header_is_covered() -> None:
-    data = FrameHeader(type=FrameType.COMMIT, **PLAIN).encode()
+    data = FrameHeader(type=FrameType.BATCH, **PLAIN).encode()
     decode_frame_header(data)
     for bit in range(len(data) * 8):
         flipped = bytearray(data)
@@ -93,7 +91,7 @@ def test_every_byte_of_a_frame_header_is_covered() -> None:
 
 
 def test_a_frame_header_that_is_cut_short_is_refused() -> None:
-    data = FrameHeader(type=FrameType.COMMIT, **PLAIN).encode()
+    data = FrameHeader(type=FrameType.BATCH, **PLAIN).encode()
     for size in range(FRAME_HEADER_BYTES):
         with pytest.raises(BadHeader, match=f"cut short at {size} bytes"):
             decode_frame_header(data[:size])
@@ -105,13 +103,13 @@ def test_a_frame_header_that_is_cut_short_is_refused() -> None:
 def test_a_frame_header_without_the_magic_is_refused_though_the_checksum_is_right(
     magic: bytes,
 ) -> None:
-    data = sealed(magic + FrameHeader(type=FrameType.COMMIT, **PLAIN).encode()[4:])
+    data = sealed(magic + FrameHeader(type=FrameType.BATCH, **PLAIN).encode()[4:])
     with pytest.raises(BadHeader, match="frame magic is wrong"):
         decode_frame_header(data)
 
 
 def test_what_a_frame_does_not_say_is_nothing() -> None:
-    header = decode_frame_header(FrameHeader(type=FrameType.COMMIT, **PLAIN).encode())
+    header = decode_frame_header(FrameHeader(type=FrameType.BATCH, **PLAIN).encode())
     assert header.codec == Codec.NONE
     assert (header.min_timestamp_us, header.max_timestamp_us) == (2**63 - 1, -(2**63))
     unsaid = ("extent_records", "input_upto", "record_count", "open_windows", "body_bytes",
@@ -123,10 +121,8 @@ def test_the_numbers_of_the_format_do_not_change() -> None:
     """Frozen on disk: what reads and what writes would change together, and no other test fail."""
     assert (BODY_BYTES_MAX, RAW_BYTES_MAX) == (64 * 1024 * 1024, 256 * 1024 * 1024)
     assert (NONE, NOT_COUNTED) == (0xFFFF_FFFF_FFFF_FFFF, 0xFFFF_FFFF)
-    assert (LOG_STREAM, RECORD_STREAM, FORMAT_VERSION, SKIPPABLE) == (0, 1, 1, 0x20)
-    assert {kind.name: kind.value for kind in FrameType} == {
-        "BATCH": 1, "SCHEMA": 2, "COMMIT": 3, "FOOTER": 4,
-    }  # fmt: skip
+    assert (LOG_STREAM, RECORD_STREAM, FORMAT_VERSION) == (0, 1, 1)
+    assert {kind.name: kind.value for kind in FrameType} == {"BATCH": 1, "SCHEMA": 2}
     assert {codec.name: codec.value for codec in Codec} == {
         "NONE": 0,
         "ZSTD": 1,
@@ -137,8 +133,8 @@ def test_the_numbers_of_the_format_do_not_change() -> None:
 
 @pytest.mark.parametrize("number", range(256))
 def test_types_that_are_not_known(number: int) -> None:
-    data = changed(FrameHeader(type=FrameType.COMMIT, **PLAIN).encode(), 4, "<B", number)
-    if number in set(FrameType) or number & 0x20:
+    data = changed(FrameHeader(type=FrameType.BATCH, **PLAIN).encode(), 4, "<B", number)
+    if number in set(FrameType):
         assert decode_frame_header(data).type == number
     else:
         with pytest.raises(NewerVersion, match=f"frame type {number} "):
@@ -220,12 +216,7 @@ def test_an_unknown_codec_or_size_is_of_a_later_format(at: int, layout: str, val
         decode_frame_header(changed(data, at, layout, value))
 
 
-def test_a_skippable_frame_may_use_a_codec_of_its_own() -> None:
-    data = changed(FrameHeader(type=FrameType.BATCH, **PLAIN).encode(), 4, "<H", 0x0721)
-    assert decode_frame_header(data).codec == 7
-
-
-# -- bodies, footers, the running CRC --------------------------------------------------------
+# -- bodies, the running CRC -----------------------------------------------------------------
 
 
 def test_a_body_is_what_the_header_describes() -> None:
@@ -237,18 +228,6 @@ def test_a_body_is_what_the_header_describes() -> None:
     assert body_is_sound(header, body)
     for other in (body[:-1], body + b"\0", b"some bytez", b""):
         assert not body_is_sound(header, other)
-
-
-@given(U64, U64, U32)
-def test_a_footer_comes_back(frames: int, before: int, chain: int) -> None:
-    footer = Footer(frames, before, chain)
-    assert Footer.decode(footer.encode()) == footer
-
-
-@pytest.mark.parametrize("size", [0, 23, 25])
-def test_a_footer_of_another_size_is_refused(size: int) -> None:
-    with pytest.raises(BadHeader, match=f"footer of {size} bytes"):
-        Footer.decode(bytes(size))
 
 
 def test_the_running_crc_depends_on_every_header_and_their_order() -> None:
@@ -302,5 +281,5 @@ def test_a_version_counts_only_under_a_sound_checksum() -> None:
 
 
 def test_the_magic_is_what_a_hex_dump_shows() -> None:
-    assert FrameHeader(type=FrameType.COMMIT, **PLAIN).encode().startswith(FRAME_MAGIC_BYTES)
+    assert FrameHeader(type=FrameType.BATCH, **PLAIN).encode().startswith(FRAME_MAGIC_BYTES)
     assert FRAME_MAGIC_BYTES == b"CECF"

@@ -83,13 +83,22 @@ def test_no_flipped_bit_of_a_whole_segment_goes_unseen(at: int, bit: int) -> Non
         decode_whole(bytes(data), PATH).records()
 
 
-def test_no_cut_and_no_byte_more_goes_unseen() -> None:
+def test_no_cut_within_a_frame_and_no_byte_more_goes_unseen() -> None:
     data = segment(3, 20)
-    for length in range(len(data)):
+    ends = [byte + frame.frame_bytes for byte, frame in decode_whole(data, PATH).frames]
+    starts = decode_whole(data, PATH).body_bytes.start
+    for length in {*range(len(data))} - {starts, *ends}:
         with pytest.raises(CorruptLog, match=PATH):
             decode_whole(data[:length], PATH)
-    with pytest.raises(CorruptLog, match="bytes behind the footer"):
+    with pytest.raises(CorruptLog, match="cut short at 1 bytes"):
         decode_whole(data + b"\0", PATH)
+
+
+def test_no_cut_of_a_commit_goes_unseen() -> None:
+    data = b"".join(OBJECT.encode())
+    for length in range(len(data)):
+        with pytest.raises(CorruptLog, match=PATH):
+            ReferenceObject.decode(data[:length], PATH, OBJECT.number)
 
 
 def test_frames_of_another_segment_or_order_are_refused() -> None:

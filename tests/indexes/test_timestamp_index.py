@@ -25,7 +25,7 @@ from support.models.index_oracle import (
     build,
     chain_of,
     files_of,
-    forget_last_commit,
+    forget_last_note,
     make_queue,
     open_for_append,
     published_file,
@@ -131,7 +131,7 @@ class History:
         else:
             self.queue.close()
             if name == "lose commit":
-                forget_last_commit(self.path)
+                forget_last_note(self.path)
             self.queue = open_for_append(self.path)
 
     def check(self) -> None:
@@ -238,7 +238,7 @@ def test_carried_frames_are_found_where_they_are_now(queue_path: Path) -> None:
     make_queue(queue_path, [[1], [2], [3]])
     build(queue_path).close()
     open_index = build(queue_path)
-    forget_last_commit(queue_path)
+    forget_last_note(queue_path)
     with open_for_append(queue_path) as queue:
         assert queue.report.carried_frames == 3
         reader = TimestampIndex(queue.chain())
@@ -258,7 +258,7 @@ def test_frames_left_behind_by_a_takeover_are_not_found(queue_path: Path) -> Non
     open_index = build(queue_path)
     segment = queue_path / f"{0:020d}.seg"
     whole = segment.read_bytes()
-    forget_last_commit(queue_path)
+    forget_last_note(queue_path)
     with open_for_append(queue_path) as queue:
         # As after a crash before the old segment was cut, or by a writer that lives on.
         segment.write_bytes(whole)

@@ -17,7 +17,6 @@ from cec_store.format.frame import (
     FRAME_HEADER_BYTES,
     NOT_COUNTED,
     SEGMENT_HEADER_BYTES,
-    FrameType,
 )
 from cec_store.format.schema import RecordKind, RecordSchema
 from cec_store.inspector.damage.faults import ADVICE, EFFECTS
@@ -283,6 +282,10 @@ def manifest_rolled_back(path: Path) -> None:
     made.manifest(path).write_bytes(older.encode())
 
 
+def note_removed(path: Path) -> None:
+    max(path.glob("durable-*")).unlink()
+
+
 def inputs_cut(path: Path) -> None:
     (path / "inputs").write_bytes(b"CECINPU\0")
 
@@ -307,18 +310,6 @@ def last_frame_goes_on(path: Path) -> None:
     byte, header = made.batches(newest(path))[-1]
     codec = header.codec | CONTINUES
     made.patch_header(newest(path), byte, codec=codec, open_windows=NOT_COUNTED)
-
-
-def footer_rewritten(path: Path) -> None:
-    byte, header = made.frames(made.segment(path, 0))[-1]
-    assert header.type == FrameType.FOOTER
-    made.patch_header(made.segment(path, 0), byte, durable_upto=128)
-
-
-def rewritten_before_footer(path: Path) -> None:
-    first = made.segment(path, 0)
-    assert made.frames(first)[-1][1].type == FrameType.FOOTER
-    made.patch_header(first, middle(first), durable_upto=128)
 
 
 def older_epoch(path: Path) -> None:
@@ -359,6 +350,7 @@ DAMAGES: list[tuple[Callable[[Path], None], str]] = [
     (manifest_flipped, "manifest-damaged"),
     (manifest_removed, "manifest-missing"),
     (manifest_rolled_back, "manifest-old"),
+    (note_removed, "note-old"),
     (retention_flipped, "retention-damaged"),
     (inputs_cut, "inputs-damaged"),
     (newer_frame_type, "version"),
@@ -374,8 +366,6 @@ DAMAGES: list[tuple[Callable[[Path], None], str]] = [
     (newest_patched(schema_byte=500), "schema"),
     (newest_patched(input_upto=1), "inputs"),
     (newest_patched(record_count=1), "body-structure"),
-    (footer_rewritten, "chain"),
-    (rewritten_before_footer, "footer"),
     (older_epoch, "epoch"),
     (wrong_salt_link, "chain"),
     (index_flipped, "index"),

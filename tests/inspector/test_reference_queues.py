@@ -267,10 +267,11 @@ def cut_segment(store: Store) -> tuple[str, str, int | None]:
     return "frame-damaged", name, row["byte"]
 
 
-def flip_footer(store: Store) -> tuple[str, str, int | None]:
+def add_bytes(store: Store) -> tuple[str, str, int | None]:
     name = segments(store)[0]
-    flip(store, name, store.size(name) - 10)
-    return "footer", name, None
+    whole = store.read(name)
+    replace(store, name, whole + b"more")
+    return "frame-damaged", name, len(whole)
 
 
 def flip_segment_header(store: Store) -> tuple[str, str, int | None]:
@@ -352,7 +353,7 @@ def wrong_claim(store: Store) -> tuple[str, str, int | None]:
 
 
 HANDS: list[Hand] = [
-    lose_segment, flip_body, flip_header, cut_segment, flip_footer, flip_segment_header,
+    lose_segment, flip_body, flip_header, cut_segment, add_bytes, flip_segment_header,
     swap_segments, lose_commit, lose_first_commit, flip_commit, foreign_commit, moved_commit,
     lose_newest_commit, flip_summary, wrong_summary, wrong_claim,
 ]  # fmt: skip

@@ -338,17 +338,6 @@ def test_a_hostile_address_is_refused(segment_id: int, byte: int) -> None:
             chain.records(Frame(last.address, header))
 
 
-def test_a_frame_that_may_be_skipped_is_no_previous_one() -> None:
-    folder = small_queue()
-    chain = Chain(folder)
-    first = next(chain.frames())
-    data = folder.files[segment_name(0)]
-    data[first.address.byte + 4] = 0x29
-    sealed(data, first.address.byte, first.address.byte + 128)
-    with pytest.raises(CorruptLog, match="frame of type 41"):
-        Chain(folder).frame_at(first.address)
-
-
 def test_no_manifest_is_no_queue() -> None:
     for folder in (MemoryFolder(), MemoryFolder({}), MemoryFolder({"a": b"b"})):
         with pytest.raises(NotAQueue, match="/memory"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +14,6 @@ from cec_store import QueueOptions
 from cec_store.errors import CorruptLog, DurabilityLost, Poisoned
 from cec_store.format.bodies import encode_body
 from cec_store.format.frame import (
-    FRAME_HEADER_BYTES,
     SEGMENT_HEADER_BYTES,
     FrameHeader,
     decode_frame_header,
@@ -111,8 +110,7 @@ def test_a_step_cut_at_any_byte_was_never_written() -> None:
         assert verify(killed).is_sound
         report = open_again(killed)
         assert (report.carried_frames, report.torn_bytes) == (0, size - begins)
-        # The COMMIT in front of it vouches for others only, so it goes as well.
-        assert killed.size(segment_name(0)) == begins - FRAME_HEADER_BYTES
+        assert killed.size(segment_name(0)) == begins
         assert shown(killed) == [0]
         assert verify(killed).is_sound
     assert open_again(folder).carried_frames == 3
@@ -134,37 +132,28 @@ def test_whole_steps_before_an_unfinished_one_are_carried_over() -> None:
     assert shown(folder) == [0, 1, 2, 3]
 
 
-def sealed_within_a_step(by: str) -> MemoryFolder:
+def ended_within_a_step(end: Callable[[LogWriter], None]) -> MemoryFolder:
     folder, writer = queue_with((0,), synced=1)
     append_step(writer, 1, 2, finished=False)
     writer.in_step = False
-    if by == "footer":
-        writer.sync()
-        writer.complete()
-    else:
-        writer.roll()
+    end(writer)
     return folder
 
 
-@pytest.mark.parametrize("by", ["footer", "successor"])
-def test_a_segment_that_ends_within_a_step_is_damage(by: str) -> None:
-    folder = sealed_within_a_step(by)
-    (fault,) = {each.kind for each in verify(folder).faults}
-    assert fault == "step"
-    (fault,) = {each.kind for each in verify(folder, records=False).faults}
-    assert fault == "step"
-    if by == "footer":
-        before = folder.snapshot()
-        with pytest.raises(CorruptLog, match="not finished where the log was noted to end"):
-            open_again(folder)
-        assert folder.snapshot() == before
-        for name in [name for name in folder.files if name.startswith("durable-")]:
-            del folder.files[name]  # as by a release that noted nothing
-        with pytest.raises(CorruptLog, match=UNFINISHED):
-            open_again(folder)
-    else:
-        with pytest.raises(CorruptLog, match="ends within a step"):
-            list(Chain(folder).frames())
+def test_a_segment_that_ends_within_a_step_is_damage() -> None:
+    folder = ended_within_a_step(LogWriter.roll)
+    for records in (True, False):
+        assert {fault.kind for fault in verify(folder, records=records).faults} == {"step"}
+    with pytest.raises(CorruptLog, match="ends within a step"):
+        list(Chain(folder).frames())
+
+
+def test_a_note_within_a_step_is_damage() -> None:
+    folder = ended_within_a_step(LogWriter.sync)
+    before = folder.snapshot()
+    with pytest.raises(CorruptLog, match="not finished where the log was noted to end"):
+        open_again(folder)
+    assert folder.snapshot() == before
 
 
 def test_verify_says_that_a_step_was_not_finished() -> None:

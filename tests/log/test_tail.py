@@ -12,11 +12,11 @@ import pytest
 from cec_store.errors import CorruptLog, UnsupportedVersion
 from cec_store.format.bodies import encode_body
 from cec_store.format.checksum import crc32c
+from cec_store.format.durable_end import NOTE_BYTES
 from cec_store.format.frame import (
     FRAME_HEADER_BYTES,
     SEGMENT_HEADER_BYTES,
     FrameHeader,
-    FrameType,
 )
 from cec_store.inspector.verifying.log import verify
 from cec_store.log.chain import Chain
@@ -43,12 +43,12 @@ def append(writer: LogWriter, number: int) -> None:
 
 
 def segment(*steps: int | str) -> MemoryFolder:
-    """A queue of one segment: a number appends that batch, "s" syncs, "f" writes a footer.
+    """A queue of one segment: a number appends that batch, "s" syncs.
 
-    Without a note of its durable end, as it is after a power cut: the segment alone must tell.
+    Nothing is noted of its durable end, as a power cut may leave it: the segment alone must tell.
     """
     folder = noted_segment(*steps)
-    folder.files.pop(durable_name(0), None)
+    folder.files[durable_name(0)] = bytes(NOTE_BYTES)
     return folder
 
 
@@ -58,12 +58,6 @@ def noted_segment(*steps: int | str) -> MemoryFolder:
     for step in steps:
         if step == "s":
             writer.sync()
-        elif step == "f":
-            writer.roll()
-            del folder.files[segment_name(1)]
-            folder.files = {n: d for n, d in folder.files.items() if n.endswith(".seg")}
-            writer.manifest = make_vectors.Manifest(0, writer.manifest.log_id, 0, 0)
-            folder.files["manifest-0000000000"] = bytearray(writer.manifest.encode())
         else:
             append(writer, int(step))
     return folder
@@ -159,9 +153,9 @@ def vouched_end() -> int:
 def test_the_live_segment_has_what_the_tests_need() -> None:
     tail = tail_of(LIVE)
     types = [header.type for _, header in tail.frames]
-    assert types == [2, 1, 3, 1, 1, 3, 1, 1]
-    # The last COMMIT vouches for all before it, and not for itself.
-    assert tail.vouched_end == tail.frames[5][0]
+    assert types == [2, 1, 1, 1, 1, 1]
+    # The first frame after a sync vouches for all before it, and not for itself.
+    assert tail.vouched_end == tail.frames[4][0]
     assert (tail.verdict, tail.end, tail.torn_bytes) == (Verdict.CLEAN_END, tail.file_bytes, 0)
 
 
@@ -175,11 +169,10 @@ def test_beyond_the_end_of_the_file_or_a_seal_nothing_is_looked_for(
 
     monkeypatch.setattr(SegmentReader, "headers_beyond", looked)
     assert tail_of(LIVE).verdict is Verdict.CLEAN_END
-    footed = segment(0, "s", 1, "f")
-    sealed_end = footed.size(SEGMENT)
-    footed.files[SEGMENT] += bytes(500)
-    assert tail_of(footed).end == sealed_end
-    assert tail_of(footed, sealed_end).end == sealed_end
+    sealed = LIVE.copy()
+    sealed_end = sealed.size(SEGMENT)
+    sealed.files[SEGMENT] += bytes(500)
+    assert tail_of(sealed, sealed_end).end == sealed_end
     torn = segment(0, "s", 1)
     torn.files[SEGMENT] += bytes(500)
     with pytest.raises(AssertionError, match="looked beyond"):
@@ -189,10 +182,10 @@ def test_beyond_the_end_of_the_file_or_a_seal_nothing_is_looked_for(
 def test_a_tail_torn_at_any_byte_is_the_end_of_the_log() -> None:
     ends = frame_ends(LIVE)
     data = bytes(LIVE.files[SEGMENT])
-    # From behind the last COMMIT: before it, the file says nothing of what was on disk.
+    # From behind the header that vouches: before it, the file says nothing of what was on disk.
     start = vouched_end() + FRAME_HEADER_BYTES
     cuts = range(start, len(data))
-    assert len(cuts) > 400
+    assert len(cuts) > 300
     for cut in cuts:
         folder = MemoryFolder({**LIVE.files, SEGMENT: data[:cut]})
         whole = [end for end in ends if end <= cut]
@@ -203,7 +196,7 @@ def test_a_tail_torn_at_any_byte_is_the_end_of_the_log() -> None:
         assert read_all(folder) == BATCHES[:3]
         writer, report = reopen(folder, None, make_vectors.clock_and_entropy())
         writer.close()
-        carried = len(whole) - 6
+        carried = len(whole) - 4
         assert (report.carried_frames, report.torn_bytes) == (carried, cut - whole[-1])
         assert read_all(folder) == BATCHES[: 3 + carried]
         torn = folder.files.get(torn_name(0), b"")
@@ -229,25 +222,25 @@ def test_a_file_that_grew_before_its_content_came_is_a_torn_tail(filling: str) -
         assert read_all(folder) == BATCHES[:3]
 
 
-def test_the_last_group_and_its_commit_together_look_torn_without_the_note() -> None:
+def test_the_last_group_and_the_header_behind_it_look_torn_without_the_note() -> None:
     """Nothing is left in the segment that says these bytes were on disk; the note still does."""
     noted = noted_segment(0, "s", 1, 2, "s", 3, 4)
     data = bytes(noted.files[SEGMENT])
     assert data == bytes(LIVE.files[SEGMENT])
-    first_commit = tail_of(LIVE).frames[2][0]
-    for cut in range(first_commit + FRAME_HEADER_BYTES, vouched_end()):
+    first_vouching = tail_of(LIVE).frames[2][0]
+    for cut in range(first_vouching + FRAME_HEADER_BYTES, vouched_end()):
         folder = MemoryFolder({**noted.files, SEGMENT: data[:cut]})
         assert tail_of(folder).verdict in (Verdict.CLEAN_END, Verdict.TORN_TAIL)
         with pytest.raises(CorruptLog, match=f"on disk up to byte {vouched_end()}"):
             read_all(folder)
-        del folder.files[durable_name(0)]
+        folder.files[durable_name(0)] = bytes(NOTE_BYTES)
         assert read_all(folder)[:1] == BATCHES[:1]
 
 
 def test_what_is_damaged_below_the_note_is_refused_when_it_is_read() -> None:
     """An opening reads from the note on; damage before it is not passed off as whole."""
     noted = noted_segment(0, "s", 1, 2, "s", 3, 4)
-    for byte, header in tail_of(noted).frames[1:4]:
+    for byte, header in tail_of(noted).frames[1:3]:
         folder = noted.copy()
         folder.flip(SEGMENT, 8 * byte + 100)
         writer, _ = reopen(folder, None, make_vectors.clock_and_entropy())
@@ -259,7 +252,7 @@ def test_what_is_damaged_below_the_note_is_refused_when_it_is_read() -> None:
 
 def test_a_bad_frame_is_not_skipped_though_whole_ones_follow() -> None:
     folder = LIVE.copy()
-    byte, _ = tail_of(LIVE).frames[6]
+    byte, _ = tail_of(LIVE).frames[4]
     folder.files[SEGMENT][byte + 130] ^= 1
     tail = tail_of(folder)
     assert (tail.verdict, tail.end) == (Verdict.TORN_TAIL, byte)
@@ -277,7 +270,7 @@ def test_a_bad_frame_is_not_skipped_though_whole_ones_follow() -> None:
 def test_damage_at_any_vouched_byte_is_refused() -> None:
     frames = tail_of(LIVE).frames
     vouched = [(byte, header) for byte, header in frames if byte < vouched_end()]
-    assert len(vouched) == 5
+    assert len(vouched) == 4
     tried = 0
     for byte, header in vouched:
         for at in range(byte, byte + header.frame_bytes, 3):
@@ -291,7 +284,7 @@ def test_damage_at_any_vouched_byte_is_refused() -> None:
 
 
 def test_damage_is_named_alike_by_everyone_and_changes_nothing() -> None:
-    for byte, header in tail_of(LIVE).frames[:5]:
+    for byte, header in tail_of(LIVE).frames[:4]:
         for at in (byte, byte + 100, byte + 127, byte + header.frame_bytes - 1):
             folder = LIVE.copy()
             folder.files[SEGMENT][at] ^= 1
@@ -323,41 +316,6 @@ def test_a_published_segment_without_its_schema_is_refused() -> None:
 
 
 # -- seals ------------------------------------------------------------------------------------
-
-
-def test_a_footer_seals() -> None:
-    folder = segment(0, "s", 1, "f")
-    tail = tail_of(folder)
-    assert tail.frames[-1][1].type == FrameType.FOOTER
-    assert tail.verdict is Verdict.COMPLETE
-    assert tail.end == tail.file_bytes
-    writer, report = reopen(folder, None, make_vectors.clock_and_entropy())
-    writer.close()
-    assert report.torn_bytes == 0
-    assert read_all(folder) == BATCHES[:2]
-
-
-def test_what_follows_a_footer_is_not_read() -> None:
-    folder = segment(0, "s", 1, "f")
-    end = len(folder.files[SEGMENT])
-    for rest in (b"\0", bytes(500), b"CECF" * 100):
-        longer = MemoryFolder({**folder.files, SEGMENT: bytes(folder.files[SEGMENT]) + rest})
-        tail = tail_of(longer)
-        assert (tail.verdict, tail.end, tail.torn_bytes) == (Verdict.COMPLETE, end, len(rest))
-
-
-@pytest.mark.parametrize("at", [0, 8, 16])
-def test_a_footer_that_disagrees_is_refused(at: int) -> None:
-    folder = segment(0, "s", 1, "f")
-    byte, _ = tail_of(folder).frames[-1]
-    data = folder.files[SEGMENT]
-    data[byte + 128 + at] ^= 1
-    data[byte + 120 : byte + 124] = crc32c(bytes(data[byte + 128 :])).to_bytes(4, "little")
-    header = crc32c(bytes(data[byte : byte + 124])).to_bytes(4, "little")
-    data[byte + 124 : byte + 128] = header
-    with pytest.raises(CorruptLog, match="the footer says") as caught:
-        tail_of(folder)
-    assert caught.value.byte == byte
 
 
 def test_a_successor_says_where_a_segment_ends() -> None:
@@ -402,10 +360,13 @@ def with_foreign_frame(number: int, behind: tuple[int | str, ...]) -> tuple[Memo
     return folder, byte
 
 
+@pytest.mark.parametrize("number", [3, 9, 0x29])
 @pytest.mark.parametrize("behind", [(), (1,), (1, "s")], ids=["last", "torn", "vouched"])
-def test_an_unknown_frame_type_is_refused_as_such(behind: tuple[int | str, ...]) -> None:
+def test_an_unknown_frame_type_is_refused_as_such(
+    behind: tuple[int | str, ...], number: int
+) -> None:
     """Upgrading mends this, so it must not be called damage."""
-    folder, byte = with_foreign_frame(9, behind)
+    folder, byte = with_foreign_frame(number, behind)
     del folder.files[durable_name(0)]  # else an opening begins behind it, and reading refuses it
     before = folder.snapshot()
     for attempt in (
@@ -413,18 +374,7 @@ def test_an_unknown_frame_type_is_refused_as_such(behind: tuple[int | str, ...])
         lambda: reopen(folder, None, make_vectors.clock_and_entropy()),
         lambda: read_all(folder),
     ):
-        with pytest.raises(UnsupportedVersion, match=f"byte {byte}: frame type 9") as caught:
+        with pytest.raises(UnsupportedVersion, match=f"byte {byte}: frame type {number}") as caught:
             attempt()
         assert SEGMENT in str(caught.value)
         assert folder.snapshot() == before
-
-
-@pytest.mark.parametrize("behind", [(), (1,), (1, "s")], ids=["last", "torn", "vouched"])
-def test_an_unknown_frame_type_that_may_be_skipped_is(behind: tuple[int | str, ...]) -> None:
-    folder, _ = with_foreign_frame(0x29, behind)
-    assert tail_of(folder).verdict is Verdict.CLEAN_END
-    vouched = 2 if "s" in behind else 1
-    assert read_all(folder) == BATCHES[:vouched]
-    writer, _ = reopen(folder, None, make_vectors.clock_and_entropy())
-    writer.close()
-    assert read_all(folder) == BATCHES[: 1 + (1 in behind)]

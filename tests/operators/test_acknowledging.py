@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cec_store import OutOfRange, QueueOptions, RecoveryError, Targets, open_queue
-from cec_store.format.frame import FRAME_MAGIC_BYTES, FrameType
 from cec_store.inspector.verifying.log import verify
 from cec_store.operators import (
     Aggregate,
@@ -31,7 +30,7 @@ from cec_store.operators import (
 from cec_store.operators import acknowledging as indicators
 from cec_store.operators.acknowledging import NeededInput
 from cec_store.storage.local import LocalFolder
-from cec_store.storage.names import segment_id_of
+from cec_store.storage.names import durable_epoch_of, segment_id_of
 from support.crashes.acknowledged_chains import ROWS, power_cut
 from support.crashes.crashing_runs import POLICIES, CrashingRun, RowSource, output_of
 from support.disks.memory_folder import MemoryFolder
@@ -115,14 +114,13 @@ class AcknowledgingRun(CrashingRun):
         self.acknowledged += int(low.sum())
 
     def _crash(self, queue) -> None:
-        """What was synced stays; the last COMMIT need not."""
+        """What was synced stays; the note that says so need not."""
         queue.sync()
         queue.close()
         self.folder = folder = self.folder.copy()
-        data = folder.files[max(n for n in folder.files if segment_id_of(n) is not None)]
-        is_commit = bytes(data[-128:-123]) == FRAME_MAGIC_BYTES + bytes([FrameType.COMMIT])
-        if is_commit and self.rng.random() < 0.5:
-            del data[-128:]
+        if self.rng.random() < 0.5:
+            for name in [n for n in folder.files if durable_epoch_of(n) is not None]:
+                del folder.files[name]
         self.crashes += 1
 
 

@@ -222,8 +222,8 @@ def test_the_bytes_are_those_of_the_format(url: str) -> None:
     assert manifest.encode() == data
     chain = Chain(folder_at(url))
     found = [*chain.reader(1).frames(stop=store.size(segment_name(1)))]
-    assert [header.type for _, header in found] == [2, 1, 4]
-    assert [header.durable_upto for _, header in found] == [0, 0, found[-1][0]]
+    assert [header.type for _, header in found] == [2, 1]
+    assert [header.durable_upto for _, header in found] == [0, store.size(segment_name(1))]
     assert len(store.read(durable_name(0))) == 128
 
 
@@ -391,6 +391,19 @@ def test_a_bit_that_flips_is_damage(url: str, segment: int, byte: int) -> None:
     if segment == 6 and byte in (3, 200):
         with pytest.raises(CorruptLog, match=name):
             opened(url)
+
+
+@pytest.mark.parametrize("byte", [3, 200, 600, -1, -30, -150])
+def test_of_a_killed_writers_newest_object_readers_miss_each_bit(url: str, byte: int) -> None:
+    """It has no note, and its last frame vouches for itself."""
+    store = filled(url)
+    name = segment_name(6)
+    data = bytearray(store.read(name))
+    data[byte] ^= 1
+    store.delete([name, durable_name(0)])
+    store.create(name, [bytes(data)])
+    with pytest.raises(CorruptLog, match=name):
+        numbers(url)
 
 
 # -- stores that fail -------------------------------------------------------------------------

@@ -139,8 +139,10 @@ class FolderOn(LocalFolder):
         return call
 
 
-@pytest.mark.parametrize("operation", ["write", "sync"])
-@pytest.mark.parametrize("is_late", [False, True], ids=["meanwhile", "at the takeover"])
+@pytest.mark.parametrize(
+    ("operation", "is_late"), [("write", False), ("sync", False), ("sync", True)],
+    ids=["write meanwhile", "sync meanwhile", "sync at the takeover"],
+)  # fmt: skip
 def test_a_full_disk_is_noticed_before_the_primary_is_fenced(
     operation: str, is_late: bool, primary: AppendableQueue, tmp_path: Path,
     expected: list[dict[str, int]], caplog: pytest.LogCaptureFixture,

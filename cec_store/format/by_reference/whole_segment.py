@@ -1,6 +1,6 @@
 """A segment that is complete, as one piece of bytes: what stores without append hold.
 
-docs/format.md §3 to §6, §11: its header, a SCHEMA frame, BATCH frames, a FOOTER.
+docs/format.md §3 to §6, §11: its header, a SCHEMA frame, BATCH frames.
 """
 
 from __future__ import annotations
@@ -15,12 +15,10 @@ from cec_store.format.bodies import Body, decode_body
 from cec_store.format.checksum import crc32c
 from cec_store.format.frame import (
     FRAME_HEADER_BYTES,
-    LOG_STREAM,
     NONE,
     RECORD_STREAM,
     SEGMENT_HEADER_BYTES,
     BadHeader,
-    Footer,
     FrameHeader,
     FrameType,
     NewerVersion,
@@ -28,7 +26,6 @@ from cec_store.format.frame import (
     body_is_sound,
     decode_frame_header,
     decode_segment_header,
-    extend_running_crc,
 )
 from cec_store.format.schema import RecordSchema
 
@@ -45,7 +42,7 @@ class WholeSegment(NamedTuple):
 
     @property
     def body_bytes(self) -> range:
-        """From behind the SCHEMA frame to the FOOTER: all BATCH frames."""
+        """From behind the SCHEMA frame to the end: all BATCH frames."""
         if not self.frames:
             return range(0)
         last_byte, last = self.frames[-1]
@@ -78,17 +75,15 @@ def encode_whole(
 ) -> list[bytes]:
     """The segment's bytes, in parts. ``seq`` and offsets count from 0."""
     parts = [header.encode()]
-    running_crc, at_byte, frames = header.running_crc, SEGMENT_HEADER_BYTES, 0
+    at_byte = SEGMENT_HEADER_BYTES
 
     def add(frame: FrameHeader, body: bytes) -> None:
-        nonlocal running_crc, at_byte, frames
+        nonlocal at_byte
         encoded = frame._replace(
             salt=header.salt, epoch=header.epoch, body_bytes=len(body), body_crc=crc32c(body)
         ).encode()
         parts.extend((encoded, body))
-        running_crc = crc32c(encoded[-4:], running_crc)
         at_byte += len(encoded) + len(body)
-        frames += 1
 
     message = schema.encode()
     add(FrameHeader(type=FrameType.SCHEMA, stream_id=stream_id, raw_bytes=len(message)), message)
@@ -105,16 +100,14 @@ def encode_whole(
         add(frame, body.stored)
         previous = (header.segment_id, byte)
         seq, offset = seq + 1, offset + body.record_count
-    footer = Footer(frames, at_byte, running_crc).encode()
-    add(FrameHeader(type=FrameType.FOOTER, stream_id=LOG_STREAM, seq=seq, raw_bytes=len(footer)),
-        footer)  # fmt: skip
     return parts
 
 
 def decode_whole(data: bytes, path: str, stream_id: int = RECORD_STREAM) -> WholeSegment:
-    """A segment whose headers, chain and FOOTER are sound; bodies are proven when they are read.
+    """A segment whose headers are sound to its last byte; bodies are proven when they are read.
 
-    ``path`` is where the bytes are from, for errors.
+    Whether it is all that was written is for whoever names it to say. ``path`` is where the bytes
+    are from, for errors.
 
     Raises:
         CorruptLog: it is not whole, or anything in it is not what it ought to be.
@@ -124,27 +117,20 @@ def decode_whole(data: bytes, path: str, stream_id: int = RECORD_STREAM) -> Whol
     try:
         header = decode_segment_header(data)
         byte = SEGMENT_HEADER_BYTES
-        running_crc, count = header.running_crc, 0
         buffer = pa.py_buffer(data)
         schema: RecordSchema | None = None
         frames: list[tuple[int, FrameHeader]] = []
-        while True:
+        while schema is None or byte < len(data):
             frame = decode_frame_header(data, byte)
             start = byte + FRAME_HEADER_BYTES
             body = buffer.slice(start, min(frame.body_bytes, len(data) - start))
             _check(frame, header, frames, body, schema is None, stream_id)
-            if frame.type == FrameType.FOOTER:
-                footer = Footer(count, byte, running_crc)
-                _check_end(Footer.decode(body.to_pybytes()), footer, len(data) - byte, frame)
-                assert schema is not None
-                return WholeSegment(header, schema, frames, buffer, path)
             if schema is None:
                 schema = RecordSchema.decode(body.to_pybytes())
             elif frame.type == FrameType.BATCH:
                 frames.append((byte, frame))
-            running_crc = extend_running_crc(running_crc, frame.header_crc)
             byte += frame.frame_bytes
-            count += 1
+        return WholeSegment(header, schema, frames, buffer, path)
     except NewerVersion as error:
         raise upgrade_needed(path, f"byte {byte}: {error}") from None
     except BadHeader as error:
@@ -177,10 +163,3 @@ def _check(
         )
     if frame.stream_id != stream_id:
         raise BadHeader(f"a frame of stream {frame.stream_id}, not {stream_id}")
-
-
-def _check_end(said: Footer, found: Footer, rest_bytes: int, frame: FrameHeader) -> None:
-    if said != found:
-        raise BadHeader("the footer is not that of what stands before it")
-    if frame.frame_bytes != rest_bytes:
-        raise BadHeader("bytes behind the footer")

@@ -20,7 +20,7 @@ class LogSegment:
     acknowledged: int
     """Bytes below this are vouched for."""
     is_sealed: bool
-    """A successor or a footer of its own says where it ends."""
+    """A successor says where it ends, or it was made whole and its last frame says so."""
     is_newest: bool
 
     @classmethod

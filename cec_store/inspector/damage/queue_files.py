@@ -25,6 +25,7 @@ from cec_store.storage.names import (
     acknowledgement_name,
     consumer_of,
     durable_epoch_of,
+    durable_name,
     is_consumer_lock,
     is_of_consumer_takeover,
     manifest_epoch_of,
@@ -69,6 +70,7 @@ class QueueFiles:
             first, newest = self._present[0], self._present[-1]
         self.first_segment, self.newest_segment = first, newest
         self._noted = self._read_noted()
+        self._newest_claimed, self._newest_has_records = 0, False
         self._look_at_names()
 
     def _read_manifest(self) -> Manifest | None:
@@ -182,8 +184,12 @@ class QueueFiles:
             header = successor.header
             if header.prev_segment == scan.segment_id and header.segment_id == scan.segment_id + 1:
                 return LogSegment(scan, header.prev_bytes, header.prev_bytes, True, is_newest)
-        acknowledged, footer_end = self._claims(scan)
-        is_sealed = footer_end == scan.bytes
+        acknowledged, has_records = self._claimed(scan)
+        is_sealed = acknowledged == scan.bytes
+        if is_newest:
+            # What a header claims beyond the file is a fault of its own.
+            self._newest_claimed = min(acknowledged, scan.bytes)
+            self._newest_has_records = has_records
         if not is_newest:
             acknowledged = scan.bytes  # a segment is only followed by another once it is on disk
         stop, noted = scan.bytes, self._noted
@@ -192,21 +198,38 @@ class QueueFiles:
         return LogSegment(scan, stop, acknowledged, is_sealed, is_newest)
 
     @staticmethod
-    def _claims(scan: SegmentScan) -> tuple[int, int]:
-        """Return how far headers say that the segment is durable, and its footer's end, in bytes.
-
-        The footer's end is 0 without a footer; the durable end is never below it.
-        """
-        claimed = footer_end = 0
+    def _claimed(scan: SegmentScan) -> tuple[int, bool]:
+        """Return how far a segment's own headers say that it is on disk, and if it has records."""
+        claimed, has_records = 0, False
         for frame in scan.frames(scan.bytes):
             if not isinstance(frame, ScannedFrame):
-                footer_end = 0
                 continue
+            has_records |= frame.header.type == FrameType.BATCH
             claimed = max(claimed, frame.header.durable_upto)
             if frame.header.type == FrameType.SCHEMA and frame.byte == SEGMENT_HEADER_BYTES:
                 claimed = max(claimed, frame.end_byte)  # published only when it was on disk
-            footer_end = frame.end_byte if frame.header.type == FrameType.FOOTER else 0
-        return max(claimed, footer_end), footer_end
+        return claimed, has_records
+
+    def note_fault(self) -> Fault | None:
+        """Return a fault if the note says less than the newest segment shows; call it last.
+
+        What stands behind the last header that vouches may then have been acknowledged.
+        """
+        if self.manifest is None or self.manifest.by_object or not self._newest_has_records:
+            return None
+        try:
+            known = read_known_end(self.folder)  # a writer beside this has noted more since
+        except CecError:
+            return None  # told already
+        noted, claimed = known.noted, self._newest_claimed
+        is_new = noted is not None and noted.byte >= claimed
+        if is_new or known.manifest.newest_segment != self.newest_segment:
+            return None
+        path = f"{self.folder.path}/{durable_name(known.manifest.epoch)}"
+        what = "it is missing, or says nothing of the newest segment"
+        if noted is not None:
+            what = f"it says that {noted.byte} bytes are on disk, and a later header that {claimed}"
+        return Fault("note-old", path, 0, what, True)
 
     def header_faults(self, segment: LogSegment, previous: LogSegment | None) -> Iterator[Fault]:
         """Yield the faults in a segment's header, alone and compared with the segment before."""

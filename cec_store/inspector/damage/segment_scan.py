@@ -18,7 +18,6 @@ from cec_store.format.frame import (
     FRAME_MAGIC_BYTES,
     SEGMENT_HEADER_BYTES,
     BadHeader,
-    Footer,
     FrameHeader,
     FrameType,
     NewerVersion,
@@ -217,10 +216,6 @@ class SegmentScan:
         body = pa.py_buffer(self.body(frame))
         schema = self.schema(header)
         return decode_body(body, header.body_codec, header.raw_bytes, schema, header.record_count)
-
-    def footer(self, frame: ScannedFrame) -> Footer:
-        """Raises :class:`BadHeader`."""
-        return Footer.decode(self.body(frame))
 
     def first_running_crc(self) -> int:
         """Running CRC of the segment header alone."""

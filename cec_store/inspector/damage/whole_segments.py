@@ -226,7 +226,7 @@ def _sound_in(data: bytes) -> tuple[list[int] | None, int, int]:
 def _is_plain(whole: SoundFrames) -> bool:
     """Return True if all headers are within their limits, of this segment, and of known types.
 
-    A segment begins with its SCHEMA, the only one; a FOOTER ends it.
+    A segment begins with its SCHEMA, and all others are records.
     """
     headers, scan = whole.headers, whole.scan
     assert scan.header is not None
@@ -248,9 +248,5 @@ def _is_plain(whole: SoundFrames) -> bool:
         and (headers["first_offset"] + headers["record_count"] < _NUMBERS_END).all()
         and (headers["raw_bytes"] <= inflated).all()
         and kinds[0] == FrameType.SCHEMA.value
-        and np.isin(kinds[1:-1], [FrameType.BATCH.value, FrameType.COMMIT.value]).all()
-        and (
-            len(kinds) == 1
-            or kinds[-1] in (FrameType.BATCH.value, FrameType.COMMIT.value, FrameType.FOOTER.value)
-        )
+        and (kinds[1:] == FrameType.BATCH.value).all()
     )

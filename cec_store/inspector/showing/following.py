@@ -16,7 +16,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder
+from cec_store.errors import CorruptLog
+from cec_store.format.durable_end import DurableEnd
 from cec_store.format.frame import RECORD_STREAM, SEGMENT_HEADER_BYTES, FrameType
+from cec_store.format.manifest import Manifest
 from cec_store.inspector.damage.log_segment import LogSegment
 from cec_store.inspector.damage.queue_files import is_trimmed
 from cec_store.inspector.damage.segment_scan import Gap, ScannedFrame, SegmentScan
@@ -25,6 +28,7 @@ from cec_store.inspector.showing.dump_filter import DumpFilter
 from cec_store.inspector.showing.dump_rows import DamageRow, NoteRow, Row
 from cec_store.inspector.showing.dumping import Chosen, Dumper
 from cec_store.log.epochs import read_manifest
+from cec_store.log.known_end import read_known_end
 from cec_store.log.positions import replaced
 from cec_store.state_logs.segments import MERGED
 from cec_store.storage.folder import Folder
@@ -110,7 +114,7 @@ class QueueFollower(Follower):
         return is_trimmed(self._folder, segment_id)
 
     def _new(self) -> _Shown:
-        manifest = read_manifest(self._folder)
+        manifest, noted = self._known_end()
         if self._log_id not in (None, manifest.log_id):
             raise replaced(self._folder.path)
         self._log_id = manifest.log_id
@@ -121,6 +125,8 @@ class QueueFollower(Follower):
             scan = SegmentScan.if_there(self._folder, self._at)
             if scan is not None:
                 stop = None if is_newest else self._stop(scan)
+                if noted is not None and noted.salt == scan.salt:
+                    progress.claimed = max(progress.claimed, noted.byte)
                 yield from self._segment(scan, progress, stop)
                 is_done = stop is not None and progress.byte >= stop
             else:
@@ -133,6 +139,14 @@ class QueueFollower(Follower):
                 return
             del self._segments[self._at]
             self._at += 1
+
+    def _known_end(self) -> tuple[Manifest, DurableEnd | None]:
+        """Return the manifest, and the note about its newest segment, read before that is."""
+        try:
+            known = read_known_end(self._folder)
+        except CorruptLog:  # what can be shown is shown, and what is wrong is for `verify` to say
+            return read_manifest(self._folder), None
+        return known.manifest, known.noted
 
     def _stop(self, scan: SegmentScan) -> int:
         """Where a segment ends that has a successor: what stands behind is not of the log."""
@@ -182,10 +196,9 @@ class QueueFollower(Follower):
 
 def _claim(frame: ScannedFrame) -> int:
     """Up to where a frame says that its segment is on disk."""
+    # A segment is published only once its first frame is on disk.
     is_first = frame.byte == SEGMENT_HEADER_BYTES
-    # A segment is only published, and only completed, once all of it is on disk.
-    is_whole = frame.header.type == FrameType.FOOTER or is_first
-    return frame.end_byte if is_whole else frame.header.durable_upto
+    return frame.end_byte if is_first else frame.header.durable_upto
 
 
 def _is_vouched(item: ScannedFrame | Gap, claimed: int) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from cec_store.format.frame import (
-    LOG_STREAM,
+    FRAME_HEADER_BYTES,
     NONE,
     RECORD_STREAM,
     SEGMENT_HEADER_BYTES,
@@ -101,7 +101,8 @@ class FrameChecks:
         """
         if not self.in_step or self._unending:
             return ""
-        if segment.is_sealed or not segment.is_newest:
+        is_complete = segment.is_sealed or not segment.is_newest
+        if is_complete or self._last_byte() < segment.acknowledged:  # whole steps are vouched for
             self.add(segment, "step", self._last_byte(), "the segment ends within its step")
             return ""
         return "the last frames are of a step that was not finished; not a fault"
@@ -122,7 +123,9 @@ class FrameChecks:
         elif segment.scan.header is not None and header.epoch != segment.scan.header.epoch:
             what = f"epoch {header.epoch} in a segment of epoch {segment.scan.header.epoch}"
             self.add(segment, "epoch", scanned.byte, what)
-        if header.durable_upto > scanned.byte:
+        # The last frame of an object vouches for itself: it is made whole or not at all.
+        is_whole = header.durable_upto == scanned.end_byte == segment.scan.bytes
+        if header.durable_upto > scanned.byte and not is_whole:
             what = f"it vouches for {header.durable_upto} bytes, of which it is a part itself"
             self.add(segment, "durable-mark", scanned.byte, what)
         if header.seq != self._seq and self._seq is not None and not self._unending:
@@ -198,10 +201,12 @@ class FrameChecks:
             links[:, 0] = stated[:, 0]
             if self._previous is not None:
                 links[:, 0] = np.array(self._previous, np.uint64).astype(np.int64)
+        durable = headers["durable_upto"].astype(np.int64)
+        ends = starts + FRAME_HEADER_BYTES + headers["body_bytes"].astype(np.int64)
         is_right = (
             self._epochs_are_right(segment, sound)
-            and (headers["durable_upto"].astype(np.int64) <= starts).all()
-            and (headers["stream_id"] == np.where(is_batch, RECORD_STREAM, LOG_STREAM)).all()
+            and ((durable <= starts) | ((durable == ends) & (ends == segment.scan.bytes))).all()
+            and (headers["stream_id"] == RECORD_STREAM).all()
             and (headers["seq"].astype(np.int64) == numbers).all()
             and (batches["first_offset"].astype(np.int64) == offsets).all()
             and (batches["schema_byte"] == SEGMENT_HEADER_BYTES).all()

@@ -6,9 +6,6 @@ from dataclasses import replace
 
 from cec_store.format.frame import (
     SEGMENT_HEADER_BYTES,
-    BadHeader,
-    Footer,
-    FrameType,
     extend_running_crc,
 )
 from cec_store.format.schema import RecordKind
@@ -60,7 +57,7 @@ class _QueueVerifier:
                 frame_checks.restart(known)
                 previous = None
         index, fault = check_index(self._files.folder)
-        frame_checks.faults += [fault] if fault is not None else []
+        frame_checks.faults += filter(None, (fault, self._files.note_fault()))
         checks, manifest = frame_checks.checks, self._files.manifest
         kinds = {}
         if checks is not None and self._with_records:
@@ -125,16 +122,11 @@ class _QueueVerifier:
             self._notes.append(Note(scan.path, segment.stop, what))
 
     def _sound_segment(self, segment: LogSegment, sound: SoundFrames) -> None:
-        last = sound.found(len(sound) - 1)
-        if last.header.type == FrameType.FOOTER:
-            self._running_crc = sound.running_crc(len(sound) - 1)
-            self._check_footer(segment, last, len(sound) - 1)
         self._frame_checks.take(segment, sound)
         self._running_crc = sound.running_crc(len(sound))
 
     def _frame_by_frame(self, segment: LogSegment) -> None:
         scan, frame_checks = segment.scan, self._frame_checks
-        frames, footer_at = 0, -1
         for item in scan.frames(segment.stop):
             torn = self._torn_reason(segment, item)
             if torn:
@@ -147,15 +139,7 @@ class _QueueVerifier:
                 self._running_crc = None
                 frame_checks.lose(segment.gap_fault(item))
                 continue
-            if footer_at >= 0:
-                frame_checks.add(
-                    segment, "footer", item.byte, f"a frame after the footer at {footer_at}"
-                )
-            if item.header.type == FrameType.FOOTER:
-                footer_at = item.byte
-                self._check_footer(segment, item, frames)
             frame_checks.frame(segment, item)
-            frames += 1
             if self._running_crc is not None:
                 self._running_crc = extend_running_crc(self._running_crc, item.header.header_crc)
 
@@ -176,19 +160,6 @@ class _QueueVerifier:
         if header.prev_segment == segment.scan.segment_id - 1:
             what = f"segment {header.prev_segment} is not the one that it continues (chain CRC)"
             self._frame_checks.add(segment, "chain", 80, what)
-
-    def _check_footer(self, segment: LogSegment, scanned: ScannedFrame, frames: int) -> None:
-        if self._running_crc is None:
-            return
-        try:
-            footer = segment.scan.footer(scanned)
-        except BadHeader:
-            return  # reported as a body
-        if footer != Footer(frames, scanned.byte, self._running_crc):
-            what = f"the footer says {footer.frames} frames, there are {frames}"
-            if footer.frames == frames:
-                what = "the footer's size or chain CRC is not that of the frames before it"
-            self._frame_checks.add(segment, "footer", scanned.byte, what)
 
     # -- effects ------------------------------------------------------------------------------
 

@@ -161,11 +161,11 @@ class SegmentChecks:
             yield Fault("timestamps", *here, "not the least and greatest of its records", True)
 
     def _around(self, segment: dict[str, Any], data: bytes, path: str) -> Iterator[Fault]:
-        """Yield faults around the frames: in header, schema and footer, and in their chain."""
+        """Yield faults around the frames: in header and schema, and in bytes behind them."""
         try:
             whole = decode_whole(data, path)
         except CorruptLog as error:
-            kind = "segment-header" if not error.byte else "footer"
+            kind = "segment-header" if not error.byte else "frame-damaged"
             yield Fault(kind, path, error.byte, error.reason, True, effect=_READABLE)
             return
         except CecError as error:

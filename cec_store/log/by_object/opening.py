@@ -168,7 +168,7 @@ def _newest(folder: StoreFolder) -> tuple[KnownEnd, Tail]:
     if reader.header.log_id != manifest.log_id:
         raise CorruptLog(reader.path, 16, "the segment belongs to another queue")
     tail = read_tail(reader, reader.size(), noted=known.noted)
-    is_complete = known.noted is not None or tail.frames[-1][1].type == FrameType.FOOTER
+    is_complete = known.noted is not None or tail.frames[-1][1].durable_upto == tail.end
     if not is_complete or tail.frames[0][1].type != FrameType.SCHEMA:
         raise CorruptLog(reader.path, tail.end, "the segment is not complete")
     return known, tail

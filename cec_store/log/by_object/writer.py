@@ -8,9 +8,12 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from cec_store.errors import Fenced, StorageError
+from cec_store.format.checksum import crc32c
 from cec_store.format.durable_end import DurableEnd
+from cec_store.format.frame import SegmentHeader, decode_frame_header
 from cec_store.format.manifest import Manifest
 from cec_store.format.schema import RecordSchema
+from cec_store.log.segment import SegmentWriter
 from cec_store.log.writer import ClockAndEntropy, Cursor, LogWriter, Predecessor
 from cec_store.storage.names import durable_name, manifest_name, segment_name
 from cec_store.storage.stores.store_folder import StoreFolder
@@ -19,6 +22,37 @@ _log = logging.getLogger(__name__)
 _LOOK_S = 1.0
 _ROLL_SEGMENTS = 64
 """Number of segments that count as one that is completed: automatic trims look then."""
+
+
+class _ObjectSegment(SegmentWriter):
+    """A segment in memory, which the sync makes, whole or not at all.
+
+    So its last frame can vouch for itself, and says by this that the segment is complete.
+    """
+
+    def __init__(self, folder: StoreFolder, header: SegmentHeader) -> None:
+        self._parts: list[bytes] = []
+        self._crc_before = 0
+        super().__init__(folder, header)
+
+    def _write(self, parts: list[bytes]) -> None:
+        self._parts += parts
+        self.bytes += sum(map(len, parts))
+
+    def append(self, header: bytes, body: bytes = b"") -> int:
+        """Append as :meth:`SegmentWriter.append` does."""
+        self._crc_before = self.running_crc
+        return super().append(header, body)
+
+    def sync(self) -> None:
+        """Make the object; raises as :meth:`StoreFolder.put`, ``FileExistsError`` among others."""
+        byte, header = self._last
+        last = decode_frame_header(header)._replace(durable_upto=self.bytes).encode()
+        self._parts[self._parts.index(header, -2)] = last
+        self._last = (byte, last)
+        self.running_crc = crc32c(last[-4:], self._crc_before)
+        self._file.write(self._parts)
+        super().sync()
 
 
 class ObjectWriter(LogWriter):
@@ -47,6 +81,9 @@ class ObjectWriter(LogWriter):
         self._looked_s = time.monotonic()
         self._begin(predecessor)
 
+    def _new_segment(self, header: SegmentHeader) -> SegmentWriter:
+        return _ObjectSegment(self._objects, header)
+
     def _begin(self, predecessor: Predecessor | None) -> None:
         self._predecessor = predecessor
         segment_id = 0 if predecessor is None else predecessor.segment_id + 1
@@ -61,11 +98,9 @@ class ObjectWriter(LogWriter):
         """
         segment = self._segment
         name = segment_name(segment.header.segment_id)
-        # It is there whole or not at all, so that the FOOTER vouches for all that stands before.
-        segment.synced_bytes = segment.bytes
         self._has_failed = True
         try:
-            self.complete()
+            segment.sync()
         except FileExistsError:
             raise self._fenced(f"{name} exists") from None
         self._has_failed = False

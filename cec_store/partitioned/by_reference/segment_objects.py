@@ -109,7 +109,7 @@ class SegmentMaker:
             created_us=written_us,
         )  # fmt: skip
         parts = encode_whole(header, self._schema, bodies)
-        # The header, then each frame's header and body: SCHEMA, every BATCH, FOOTER.
+        # The header, then each frame's header and body: SCHEMA, every BATCH.
         byte = SEGMENT_HEADER_BYTES + len(parts[1]) + len(parts[2])
         name = data_object_name(query, batch, partition, segment_id)
         store.create(name, parts)
@@ -118,7 +118,7 @@ class SegmentMaker:
             "records": sum(body.record_count for body in bodies),
             "file": name,
             "byte": byte,
-            "bytes": sum(map(len, parts[3:-2])),
+            "bytes": sum(map(len, parts[3:])),
             "salt": salt,
             "least_us": min(body.min_timestamp_us for body in bodies),
             "greatest_us": max(body.max_timestamp_us for body in bodies),

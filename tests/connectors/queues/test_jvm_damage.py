@@ -87,7 +87,10 @@ def test_flipped_bytes_are_found(spark: Any, queue: Path) -> None:
 
 
 def forged(whole: bytes, frame_at: int, change: Any) -> bytes:
-    """The file with a changed body whose checksums are right: its structure alone tells."""
+    """The file with a changed body whose checksums are right: its structure alone tells.
+
+    A smaller body leaves the file as long as the commit says.
+    """
     header = bytearray(whole[frame_at : frame_at + FRAME_HEADER_BYTES])
     size = int.from_bytes(header[112:116], "little")
     start = frame_at + FRAME_HEADER_BYTES
@@ -99,7 +102,8 @@ def forged(whole: bytes, frame_at: int, change: Any) -> bytes:
     else:
         body = bytes(change(bytearray(body)))
     header[120:124] = crc32c(body).to_bytes(4, "little")
-    return whole[:frame_at] + with_crc(bytes(header)) + body + whole[start + size :]
+    made = whole[:frame_at] + with_crc(bytes(header)) + body + whole[start + size :]
+    return made.ljust(len(whole), b"\0")
 
 
 def test_a_body_that_lies_with_right_checksums_does_no_harm(spark: Any, queue: Path) -> None:

@@ -125,6 +125,14 @@ def test_a_torn_tail_is_the_end_and_damage_is_named(spark: Any, tmp_path: Path) 
     said = refused(lambda: numbers(spark, path))
     assert file.name in said
     assert "byte" in said
+    file.write_bytes(whole)
+    (note,) = path.glob("durable-*")
+    note.unlink()
+    said = refused(lambda: numbers(spark, path))
+    assert f"{note.name}: damage at byte 0" in said
+    assert "open the queue for append once" in said
+    with open_queue(path, "a"):
+        assert numbers(spark, path) == list(range(20))
 
 
 def test_a_queue_that_was_made_in_a_store_is_read(spark: Any, tmp_path: Path) -> None:
@@ -155,8 +163,16 @@ def test_a_queue_that_was_made_in_a_store_is_read(spark: Any, tmp_path: Path) ->
         assert numbers(spark, path) == list(range(10, 30))
     with open_queue(url, "a") as queue:  # taken over, and its end noted
         queue.append(batch(30, 10), sync=True)
-    *_, before, _ = copy()
-    assert numbers(spark, path) == list(range(10, 40))
+        copy()
+        assert numbers(spark, path) == list(range(10, 40))
+        queue.append(batch(40, 10))
+        queue.append(batch(50, 10), sync=True)
+        *_, before, last = copy()
+        assert numbers(spark, path) == list(range(10, 60))
+        data = (path / last).read_bytes()
+        (path / last).write_bytes(data[: data.rindex(b"CECF")])  # between two frames
+        assert f"{last}: byte" in refused(lambda: numbers(spark, path))
+        (path / last).write_bytes(data)
     (path / before).unlink()
     said = refused(lambda: numbers(spark, path))
     assert before in said

@@ -524,7 +524,7 @@ WORKLOADS: dict[str, Callable[[Log], None]] = {
         f"queue_of_steps_{mode.value}": partial(queue_of_steps, sync=mode)
         for mode in (SyncMode.COMMIT, SyncMode.GROUP)
     },
-    **{f"failed_roll_{step}": partial(failed_roll, step=step) for step in range(19)},
+    **{f"failed_roll_{step}": partial(failed_roll, step=step) for step in range(16)},
     **{f"failed_recovery_{step}": partial(failed_recovery, step=step) for step in range(6)},
 }  # fmt: skip
 

@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 
 from cec_store import Budget, CostBenefit, Never, QueueOptions, RecoveryTime, Targets
-from cec_store.format.frame import FRAME_MAGIC_BYTES, FrameType
 from cec_store.operators.choosing import Luck
 from cec_store.operators.contract import Operator
 from cec_store.operators.runner import Runner, record_schema
@@ -103,21 +102,20 @@ class CrashingRun:
                 return queue, runner
 
     def _crash(self, queue: OutputQueue) -> None:
-        """The last COMMIT may be missing, and before anything was acknowledged more than that."""
+        """The note may be missing, and before anything was acknowledged more than that."""
         acknowledged = queue.durable_offset
         queue.close()
         folder = self.folder.copy()
         data = folder.files[max(n for n in folder.files if segment_id_of(n) is not None)]
-        if bytes(data[-128:-123]) == FRAME_MAGIC_BYTES + bytes([FrameType.COMMIT]):
-            cut = self.rng.choice([0, 128, 128 + self.rng.randrange(300)])
-            if cut <= 128 or (acknowledged == 0 and len(data) - cut > 2_000):
-                del data[len(data) - cut :]
-                # The note of the durable end is not synced each time either: a power cut may take
-                # it with the COMMIT. And as it is after the close above it is newer than a crash
-                # before any sync would leave it: what is cut here would be damage.
-                if cut > 128 or (cut and self.rng.random() < 0.5):
-                    for name in [n for n in folder.files if durable_epoch_of(n) is not None]:
-                        del folder.files[name]
+        cut = self.rng.choice([0, self.rng.randrange(300)])
+        if acknowledged or len(data) - cut < 2_000:
+            cut = 0
+        # After the close above it is newer than a crash before any sync would leave it: what is cut
+        # here would be damage.
+        if cut or self.rng.random() < 0.5:
+            del data[len(data) - cut :]
+            for name in [n for n in folder.files if durable_epoch_of(n) is not None]:
+                del folder.files[name]
         self.folder = folder
         self.crashes += 1
 

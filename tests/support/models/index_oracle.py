@@ -9,13 +9,11 @@ import lmdb
 import pyarrow as pa
 
 from cec_store.errors import OutOfRange
-from cec_store.format.frame import FrameType
 from cec_store.format.schema import RecordSchema
 from cec_store.indexes.files import Stamp
 from cec_store.indexes.timestamp import TimestampIndex
 from cec_store.log.chain import Chain
 from cec_store.log.options import QueueOptions
-from cec_store.log.segment import SegmentReader
 from cec_store.queues.appendable_queue import AppendableQueue
 from cec_store.storage.local import LocalFolder
 from cec_store.values import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US
@@ -117,18 +115,10 @@ def rows_of(path: Path) -> dict[str, list[tuple[bytes, bytes]]]:
     return rows
 
 
-def forget_last_commit(path: Path) -> None:
-    """What a power cut may do to a queue: its last COMMIT frame, never synced, is lost.
+def forget_last_note(path: Path) -> None:
+    """What a power cut may do to a queue: the note of its durable end, never synced, is lost.
 
-    So is the note of the durable end, which is not synced each time either. Without both, nothing
-    vouches for the last frames.
+    Then nothing vouches for the last frames.
     """
-    chain = chain_of(path)
-    reader = SegmentReader(LocalFolder(path), chain.segments[-1])
-    commits = [byte for byte, header in reader.frames(stop=reader.size())
-               if header.type == FrameType.COMMIT]  # fmt: skip
-    if commits:
-        with open(path / reader.name, "r+b") as file:
-            file.truncate(commits[-1])
-        for note in path.glob("durable-*"):
-            note.unlink()
+    for note in path.glob("durable-*"):
+        note.unlink()

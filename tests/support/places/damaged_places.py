@@ -151,13 +151,6 @@ def queue_schema(path: Path) -> Expected:
     return Expected("body-checksum", file, SEGMENT_HEADER_BYTES)
 
 
-def queue_footer(path: Path) -> Expected:
-    file = made.segment(path, 0)
-    byte = made.frames(file)[-1][0]
-    made.flip(file, byte + FRAME_HEADER_BYTES + 2)
-    return Expected("body-checksum", file, byte)
-
-
 def queue_cut(path: Path) -> Expected:
     file = made.segment(path, 1)
     byte = batch_at(file, 4)
@@ -439,7 +432,7 @@ def checkpoint_operator_metadata(path: Path) -> Expected:
 
 DAMAGES: list[tuple[Callable[[Path], Path], Damage]] = [
     *((queue, damage) for damage in (
-        queue_body, queue_header, queue_schema, queue_footer, queue_cut, queue_zeroed,
+        queue_body, queue_header, queue_schema, queue_cut, queue_zeroed,
         queue_segment_lost, queue_manifest_lost, queue_manifest_damaged,
         queue_swapped, queue_foreign, queue_rolled_back, queue_of_a_later_format, queue_consumer,
         queue_index,

@@ -12,6 +12,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from itertools import count
 from types import FunctionType
+from typing import Any
 
 from cec_store import indexes
 from cec_store.checkpoints.checkpointer import Checkpointer
@@ -19,7 +20,7 @@ from cec_store.checkpoints.determinants import Determinants
 from cec_store.format import frame
 from cec_store.format.columns import Ints
 from cec_store.format.durable_end import DurableEnd
-from cec_store.format.frame import LOG_STREAM, BadHeader, FrameType
+from cec_store.format.frame import BadHeader
 from cec_store.indexes import stored
 from cec_store.log import known_end, segment, tail, writer
 from cec_store.log import reopening as recovery
@@ -63,14 +64,14 @@ def acknowledges_before_the_sync() -> None:
 
 @bug
 def vouches_before_the_sync() -> None:
-    def sync(self: LogWriter) -> None:
-        self._segment.synced_bytes = self._segment.bytes
-        self._append(FrameType.COMMIT, LOG_STREAM)
-        self._segment.sync()
-        self._refuse_if_fenced()
-        self.durable = Cursor(self.cursor.seq, self.cursor.offset)
+    """Headers say that all before them is on disk."""
+    write = LogWriter._append
 
-    LogWriter.sync = sync
+    def append(self: LogWriter, *parts: Any, **more: int) -> int:
+        self._segment.synced_bytes = self._segment.bytes
+        return write(self, *parts, **more)
+
+    LogWriter._append = append
 
 
 @bug
@@ -82,7 +83,6 @@ def notes_the_durable_end_before_the_sync() -> None:
         self._note_durable_end()
         first(self._segment)
         self._refuse_if_fenced()
-        self._append(FrameType.COMMIT, LOG_STREAM)
         self.durable = Cursor(self.cursor.seq, self.cursor.offset)
 
     LogWriter.sync = sync
@@ -107,8 +107,8 @@ def leaves_a_takeover_unlocked() -> None:
 
 
 @bug
-def acknowledges_before_the_commit() -> None:
-    """The frames are on disk, and no frame says so."""
+def acknowledges_before_the_note() -> None:
+    """The frames are on disk, and nothing says so."""
 
     def sync(self: LogWriter) -> None:
         self._segment.sync()
@@ -167,25 +167,6 @@ def takes_a_part_of_a_step_for_the_step() -> None:
 
 
 @bug
-def takes_a_footers_word() -> None:
-    """As if a FOOTER that can be read were on disk, with all that stands before it."""
-    read = recovery.read_tail
-
-    def read_tail(
-        reader: SegmentReader,
-        sealed_end: int | None = None,
-        noted: DurableEnd | None = None,
-        proven: DurableEnd | None = None,
-    ) -> tail.Tail:
-        found = read(reader, sealed_end, noted, proven)
-        if found.verdict is not tail.Verdict.COMPLETE:
-            return found
-        return with_all_vouched(reader, found)
-
-    recovery.read_tail = read_tail
-
-
-@bug
 def reads_the_manifest_before_its_claim() -> None:
     claim, read, found = recovery.claim_epoch, recovery.read_known_end, []
 
@@ -199,15 +180,15 @@ def reads_the_manifest_before_its_claim() -> None:
 
 @bug
 def trims_by_frames_that_a_crash_can_hide() -> None:
-    """The COMMIT that shows the last frames is not on disk when those before them go."""
+    """The note that shows the last frames is not on disk when those before them go."""
     first = LogWriter.trim
 
     def trim(self: LogWriter, first_segment: int) -> list[int]:
-        self._segment.sync = lambda: None
+        self._note.sync = lambda: None
         try:
             return first(self, first_segment)
         finally:
-            del self._segment.sync
+            del self._note.sync
 
     LogWriter.trim = trim
 
@@ -222,7 +203,7 @@ def looks_for_a_successor_before_the_write() -> None:
 
     def sync(self: LogWriter) -> None:
         self._segment.sync()
-        self._append(FrameType.COMMIT, LOG_STREAM)
+        self._note_durable_end()
         self.durable = Cursor(self.cursor.seq, self.cursor.offset)
 
     LogWriter.append = append

@@ -1,8 +1,8 @@
 """How tests/data/vectors/v1 was made.
 
-`PYTHONPATH=tests python -m support.vectors.make` adds what is missing. What exists is never
-written again: it is what is on people's disks. The expected values below are written by hand and go
-to cases.json; nothing in them is read back from the bytes.
+`PYTHONPATH=tests python -m support.vectors.make` adds what is missing. What a release has written
+is never written again: it is what is on people's disks. The expected values below are written by
+hand and go to cases.json; nothing in them is read back from the bytes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from cec_store.format.durable_end import DurableEnd
 from cec_store.format.frame import (
     NONE,
     Codec,
-    Footer,
     FrameHeader,
     FrameType,
     SegmentHeader,
@@ -37,7 +36,7 @@ from cec_store.log.creating import create
 from cec_store.log.frames import FrameMarks
 from cec_store.log.reopening import reopen
 from cec_store.log.writer import ClockAndEntropy, LogWriter
-from cec_store.storage.names import WRITER_LOCK, durable_epoch_of, segment_name
+from cec_store.storage.names import WRITER_LOCK, segment_name
 from cec_store.values import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US
 from support.disks.memory_folder import MemoryFolder
 from support.paths import VECTORS
@@ -51,12 +50,10 @@ LOG_ID = bytes(range(16))
 SALT = 0x0123_4567_89AB_CDEF
 CREATED_US = 1_357_016_400_000_000  # 2013-01-01 05:00 UTC
 
-# Part of cases.json, which keeps the paths of the day when the bytes were made.
 PROVENANCE = (
-    "Made by tests/make_vectors.py with the first release of format version 1. The values under "
-    "'expect' were written by hand, from docs/format.md, before the bytes were made. Integers are "
-    "exact, timestamps are microseconds since 1970 UTC, bytes are hex. Files are only added here, "
-    "never edited: SHA256SUMS lists them."
+    "Made by tests/support/vectors/make.py. The values under 'expect' were written by hand, from "
+    "docs/format.md. Integers are exact, timestamps are microseconds since 1970 UTC, bytes are "
+    "hex. From the first release on files are only added here, never edited: SHA256SUMS lists them."
 )
 
 SCHEMAS = {
@@ -240,7 +237,6 @@ _HEADER = {
     "min_timestamp_us": MAX_TIMESTAMP_US, "max_timestamp_us": MIN_TIMESTAMP_US,
     "extent_records": 0, "input_upto": 0, "record_count": 0, "open_windows": 0,
 }  # fmt: skip
-_LOG = {"stream_id": 0, "first_offset": 0, "prev_segment": NONE, "prev_byte": 0}
 FRAMES: dict[str, tuple[str, dict[str, int], dict[str, Any]]] = {
     "frame-schema-plain": (
         "The schema of a stream with one column.", {"type": 2}, {"schema": "plain"},
@@ -331,19 +327,6 @@ FRAMES: dict[str, tuple[str, dict[str, int], dict[str, Any]]] = {
          "extent_records": 2**33, "open_windows": 2**32 - 1},
         {"schema": "plain", "rows": []},
     ),
-    "frame-commit": (
-        "Everything below byte 70000 of this segment is on disk.",
-        {"type": 3, **_LOG, "durable_upto": 70_000}, {},
-    ),
-    "frame-footer": (
-        "The segment is complete: 12 frames before the footer, which stands at byte 70128.",
-        {"type": 4, **_LOG, "durable_upto": 70_000},
-        {"footer": {"frames": 12, "before_bytes": 70_128, "chain": 0xCAFEF00D}},
-    ),
-    "frame-skippable": (
-        "A type that version 1 does not know, with bit 5: readers skip it.",
-        {"type": 0x21, "codec": 0, "stream_id": 9}, {"hex": b"from the future".hex()},
-    ),
 }  # fmt: skip
 
 
@@ -381,11 +364,7 @@ def frame_bytes(name: str, fields: dict[str, int], body: dict[str, Any]) -> byte
 def body_bytes(body: dict[str, Any]) -> bytes:
     if "rows" in body:
         return bytes(records_of(SCHEMAS[body["schema"]], body["rows"]).serialize())
-    if "schema" in body:
-        return SCHEMAS[body["schema"]].encode()
-    if "footer" in body:
-        return Footer(*body["footer"].values()).encode()
-    return bytes.fromhex(body.get("hex", ""))
+    return SCHEMAS[body["schema"]].encode()
 
 
 # -- a whole queue ----------------------------------------------------------------------------
@@ -399,15 +378,14 @@ QUEUE_BATCHES = [
 ]
 # type, seq, first offset of a stream's frame, records; by segment.
 QUEUE_FRAMES = [
-    [("SCHEMA", 0, 0, 0), ("BATCH", 0, 0, 2), ("COMMIT", 1, 0, 0), ("FOOTER", 1, 0, 0)],
+    [("SCHEMA", 0, 0, 0), ("BATCH", 0, 0, 2)],
     [("SCHEMA", 1, 2, 0), ("BATCH", 1, 2, 1)],
-    [("SCHEMA", 2, 3, 0), ("BATCH", 2, 3, 3), ("COMMIT", 3, 0, 0), ("BATCH", 3, 6, 1),
-     ("COMMIT", 4, 0, 0)],
-]  # fmt: skip
+    [("SCHEMA", 2, 3, 0), ("BATCH", 2, 3, 3), ("BATCH", 3, 6, 1)],
+]
 QUEUE_SAYS = (
     "Three segments. The first ends with a roll. The second's last frame was not vouched for when "
-    "its writer died (nor was the COMMIT before it, which vouches for others only), so the next "
-    "opening cut the file there and wrote the records again into the third."
+    "its writer died, so the next opening cut the file there and wrote the records again into the "
+    "third. For its last frame the note vouches, and no header."
 )
 
 
@@ -621,11 +599,10 @@ _FRAME_FIELDS = (
     "8 max_timestamp_us, 8 extent_records, 8 input_upto, 4 record_count, 4 open_windows, "
     "4 body_bytes, 4 raw_bytes, 4 body_crc, 4 header_crc"
 )
-_FOOTER_FIELDS = "8 frames, 8 bytes before, 4 chain CRC before, 4 reserved"
 _BODIES = {
-    "SCHEMA": "16 an Arrow schema message", "BATCH": "16 an Arrow record batch message: zstd",
-    "FOOTER": _FOOTER_FIELDS,
-}  # fmt: skip
+    "SCHEMA": "16 an Arrow schema message",
+    "BATCH": "16 an Arrow record batch message: zstd",
+}
 
 
 def worked_example() -> str:
@@ -640,7 +617,7 @@ def worked_example() -> str:
         lines.append(f"# {frame_type}" + (f", {records} records" if records else ""))
         lines += _dump(segment[at : at + 128], at, _FRAME_FIELDS)
         body = segment[at + 128 : at + header.frame_bytes]
-        lines += _dump(body, at + 128, _BODIES.get(frame_type, ""))
+        lines += _dump(body, at + 128, _BODIES[frame_type])
         at += header.frame_bytes
     blocks = (_dump(manifest, 0, _MANIFEST_FIELDS), lines)
     return "\n\n".join("```\n" + "\n".join(block) + "\n```" for block in blocks)
@@ -693,8 +670,6 @@ def all_files() -> dict[str, bytes]:
         lists.NAME: lists.log()[0],
     }
     for folder, inside in logs.items():
-        # The queue is one of a release that did not note its durable end.
-        inside = {n: data for n, data in inside.items() if durable_epoch_of(n) is None}
         files |= {f"{folder}/{name}": data for name, data in inside.items()}
     return files
 
@@ -758,6 +733,6 @@ def write() -> None:
 if __name__ == "__main__":
     rows = [*OPERATOR_ROWS, *CHANCE_ROWS, *GAP_ROWS]
     assert {row["_kind"] for row in rows} == set(RecordKind)
-    assert {fields["type"] for _, fields, _ in FRAMES.values()} >= set(FrameType)
+    assert {fields["type"] for _, fields, _ in FRAMES.values()} == set(FrameType)
     write()
     print(worked_example())

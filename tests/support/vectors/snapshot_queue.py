@@ -10,5 +10,5 @@ from support.places.damaged_queues import make_operator_queue
 
 if __name__ == "__main__":
     shutil.rmtree(SNAPSHOT_QUEUE, ignore_errors=True)
-    make_operator_queue(SNAPSHOT_QUEUE, 300, reopen_at=130, step_rows=20, segment_bytes=4500)
+    make_operator_queue(SNAPSHOT_QUEUE, 300, reopen_at=130, step_rows=20, segment_bytes=4000)
     (SNAPSHOT_QUEUE / "writer.lock").unlink()

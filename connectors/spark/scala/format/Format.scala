@@ -10,8 +10,6 @@ private[cecstore] object Format {
   val NotCounted = -1
   val Batch: Byte = 1
   val Schema: Byte = 2
-  val Footer: Byte = 4
-  val SkippableBit = 0x20
   val CodecNone: Byte = 0
   val CodecZstd: Byte = 1
   val CodecZstdLengths: Byte = 2
@@ -22,7 +20,6 @@ private[cecstore] object Format {
   val Open: Byte = 2
   val Check: Byte = 3
   val Result: Byte = 4
-  val LogStream = 0
   val RecordStream = 1
   val SummaryStream = 2
   val NamesFamily = 0

@@ -60,7 +60,7 @@ private[cecstore] object FrameHeader {
       in.getLong(40), in.getLong(48), in.getLong(56), in.getLong(64), in.getLong(72), in.getLong(80),
       in.getLong(88), in.getLong(96), in.getInt(104), in.getInt(108), in.getInt(112), in.getInt(116),
       in.getInt(120))
-    if (h.kind < 1 || h.kind > 4 && (h.kind & SkippableBit) == 0) {
+    if (h.kind != Batch && h.kind != Schema) {
       throw new NewerFrame(s"frame of unknown type ${h.kind}")
     }
     val codec = h.codec & 0xff & ~(if (h.isBatch) flags else 0)

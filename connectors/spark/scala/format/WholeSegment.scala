@@ -5,7 +5,8 @@ import scala.collection.mutable.ArrayBuffer
 import org.apache.spark.sql.cecstore.CecLogException
 
 /**
- * A complete segment: header, SCHEMA, BATCH frames, FOOTER. docs/format.md §11. Bodies are proven when they are wanted.
+ * A complete segment: header, SCHEMA, BATCH frames. docs/format.md §11. Bodies are proven when they are wanted;
+ * whether it is all that was written is for whoever names it to say.
  *
  * @param frames its BATCH frames and the byte of each
  */
@@ -24,7 +25,6 @@ private[cecstore] final class WholeSegment(
 
 private[cecstore] object WholeSegment {
   import Format._
-  private val FooterBytes = 24
 
   def damaged(path: String, byte: Long, reason: String): CecLogException =
     new DamagedLog(path, s"byte $byte: $reason. Restore this file from a copy")
@@ -34,30 +34,21 @@ private[cecstore] object WholeSegment {
     var byte = 0
     try {
       val header = SegmentHeader.decode(bytes)
-      var runningCrc = RunningCrc.extended(0, bytes.take(HeaderBytes))
       byte = HeaderBytes
       var schema: Array[Byte] = null
       val frames = ArrayBuffer.empty[(Int, FrameHeader)]
-      var count = 0L
-      while (true) {
+      while (schema == null || byte < bytes.length) {
         val head = Arrays.copyOfRange(bytes, math.min(byte, bytes.length), math.min(byte + HeaderBytes, bytes.length))
         val frame = FrameHeader.decode(head, CodecColumns)
         val start = byte + HeaderBytes
         if (frame.bodyBytes > bytes.length - start) throw new BadFrame("body cut short")
         check(frame, header, frames.lastOption.map(_._2), schema == null, streamId)
         if (!frame.isBatch) checkBody(frame, Arrays.copyOfRange(bytes, start, start + frame.bodyBytes))
-        if (frame.kind == Footer) {
-          checkEnd(Arrays.copyOfRange(bytes, start, start + frame.bodyBytes), count, byte, runningCrc)
-          if (start + frame.bodyBytes != bytes.length) throw new BadFrame("bytes behind the footer")
-          return new WholeSegment(header, schema, frames.toIndexedSeq, bytes, path)
-        }
         if (schema == null) schema = Arrays.copyOfRange(bytes, start, start + frame.bodyBytes)
-        else if (frame.isBatch) frames += ((byte, frame))
-        runningCrc = RunningCrc.extended(runningCrc, head)
+        else frames += ((byte, frame))
         byte += frame.frameBytes.toInt
-        count += 1
       }
-      throw new IllegalStateException
+      new WholeSegment(header, schema, frames.toIndexedSeq, bytes, path)
     } catch { case e: BadFrame => throw damaged(path, byte, e.reason) }
   }
 
@@ -77,18 +68,9 @@ private[cecstore] object WholeSegment {
     }
   }
 
-  private def checkEnd(footer: Array[Byte], frames: Long, bytesBefore: Long, runningCrc: Int): Unit = {
-    if (footer.length != FooterBytes) throw new BadFrame(s"footer of ${footer.length} bytes")
-    val in = littleEndian(footer)
-    if (in.getLong(0) != frames || in.getLong(8) != bytesBefore || in.getInt(16) != runningCrc) {
-      throw new BadFrame("the footer is not that of what stands before it")
-    }
-  }
-
   /** The bytes of such a segment, part by part. `seq` and offsets count from 0. For one thread. */
   final class Encoder(header: SegmentHeader, schemaMessage: Array[Byte], streamId: Int = RecordStream) {
-    private var runningCrc = 0
-    private var frames, seq, offset = 0L
+    private var seq, offset = 0L
     private var (lastSegment, lastByte) = (NoSegment, 0L)
     private var byte = 0L
     private var framesFrom, framesUpto = 0L
@@ -99,7 +81,6 @@ private[cecstore] object WholeSegment {
 
     def begin(): Seq[Array[Byte]] = {
       val head = header.encoded
-      runningCrc = RunningCrc.extended(0, head)
       byte = head.length
       val schema = added(frame(Schema, CodecNone, streamId, 0, schemaMessage.length), schemaMessage)
       framesFrom = byte
@@ -120,21 +101,13 @@ private[cecstore] object WholeSegment {
       parts
     }
 
-    def end(): Seq[Array[Byte]] = {
-      val footer = new Array[Byte](FooterBytes)
-      littleEndian(footer).putLong(frames).putLong(byte).putInt(runningCrc)
-      added(frame(Footer, CodecNone, LogStream, seq, FooterBytes).copy(prevSegment = NoSegment, prevByte = 0), footer)
-    }
-
     private def frame(kind: Byte, codec: Byte, stream: Int, seq: Long, rawBytes: Int): FrameHeader =
       FrameHeader(kind, codec, stream, 0, seq, 0, lastSegment, lastByte, HeaderBytes, 0, header.salt,
         Long.MaxValue, Long.MinValue, 0, 0, 0, 0, 0, rawBytes, 0)
 
     private def added(frame: FrameHeader, body: Array[Byte]): Seq[Array[Byte]] = {
       val head = frame.copy(bodyBytes = body.length, bodyCrc = crc32c(body, body.length)).encoded
-      runningCrc = RunningCrc.extended(runningCrc, head)
       byte += head.length + body.length
-      frames += 1
       Seq(head, body)
     }
   }

@@ -52,7 +52,7 @@ private[cecstore] final case class LogObject(
     val body = Using.resources(LogColumns.filled(this, allocator), new BodyEncoder(LogObject.CompressionLevel)) {
       (columns, bodies) => bodies.whole(LogColumns.vectors(columns), rows)
     }
-    encoder.begin() ++ encoder.batch(body, rows, createdUs, createdUs) ++ encoder.end()
+    encoder.begin() ++ encoder.batch(body, rows, createdUs, createdUs)
   }
 }
 

@@ -3,7 +3,7 @@ package org.apache.spark.sql.cecstore.source
 import java.io.FileNotFoundException
 import java.util.Arrays
 import org.apache.spark.sql.cecstore.CecLogException
-import org.apache.spark.sql.cecstore.format.{BadFrame, Format, FrameHeader, SegmentHeader, WholeSegment}
+import org.apache.spark.sql.cecstore.format.{BadFrame, DamagedLog, Format, FrameHeader, SegmentHeader, WholeSegment}
 import org.apache.spark.sql.cecstore.queue.{DurableNote, NotAQueue, Store}
 import scala.util.Try
 
@@ -120,6 +120,20 @@ private[cecstore] object KnownEnd {
     val later = ends.filter(end => end.segment > manifest.newest &&
       !(manifest.isByObject && has(store, folder, end.segment)))
     if (epoch > manifest.epoch || later.nonEmpty) throw older(store, folder, manifest, name)
+  }
+
+  /**
+   * A writer makes its file before it appends, and removes those before it afterwards. Raises CecLogException where there
+   * is none: the last group would be missing in silence.
+   */
+  def refuseWithoutNote(store: Store, folder: String, manifest: Manifest): Unit = {
+    val own = f"${folder}durable-${manifest.epoch}%010d"
+    val isThere = try store.size(own) > 0 catch { case _: FileNotFoundException => false }
+    if (!isThere && !store.list(folder.stripSuffix("/")).exists(entry => NoteName.matches(entry.name))) {
+      throw new DamagedLog(s"${store.url}/$own", "damage at byte 0: the note of how far the log is on disk is missing; " +
+        "open the queue for append once: whole frames are kept, and noted anew; or restore the file from a copy as new as " +
+        "the rest of the queue")
+    }
   }
 
   /** Above the newest segment there may be one that was being born, and nothing else. */

@@ -38,11 +38,13 @@ private[cecstore] final class PlainLog(store: Store, folder: String, partition: 
         if (newest != null && !known.manifest.isByObject) refuseOlder(known)
         if (newest == null || newest.id != known.manifest.newest) newest = scan(known.manifest, known.manifest.newest)
         newest.follow(known.noted)
+        if (known.manifest.isByObject) newest.refuseIncomplete()
+        else if (known.noted.isEmpty && newest.hasRecords) KnownEnd.refuseWithoutNote(store, folder, known.manifest)
         manifest = known.manifest
         completed.keysIterator.filter(_ < manifest.first).toSeq.foreach(completed.remove)
         (manifest.first until manifest.newest).foreach(id => completed.getOrElseUpdate(id, complete(known.manifest,
           id)))
-        // Recovery cuts off a segment's last COMMIT once a successor vouches for the segment.
+        // Recovery cuts a segment off behind what is vouched for, once it has a successor.
         isRead = isStill
       } catch {
         case e: QueueReplaced => throw e
@@ -138,6 +140,12 @@ private[cecstore] final class SegmentScan(store: Store, file: String, val id: Lo
 
   def written: Long = unvouched.reverseIterator.map(_._2).find(!goesOn(_)).fold(shown.endOffset)(_.endOffset)
 
+  /** Whether there is a whole frame of records in it, vouched for or not. */
+  def hasRecords: Boolean = due > schema.seq
+
+  /** Raises CecLogException for an object that nothing vouches for to its end (docs/format.md §13). */
+  def refuseIncomplete(): Unit = if (claimed != byte) throw WholeSegment.damaged(path, byte, "the segment is not complete")
+
   private def damagedAt[A](byte: Long)(act: => A): A = try act catch {
     case e: BadFrame => throw WholeSegment.damaged(path, byte, e.reason)
     case _: FileNotFoundException => throw WholeSegment.damaged(path, 0, "the segment is missing")
@@ -174,7 +182,10 @@ private[cecstore] final class SegmentScan(store: Store, file: String, val id: Lo
     takeVouched()
   }
 
-  private def isDamage: Boolean = bad.isInstanceOf[NewerFrame] || claimed > byte || claimedBeyond > byte
+  private def isDamage: Boolean = {
+    claimed = math.max(claimed, claimedBeyond)
+    bad.isInstanceOf[NewerFrame] || claimed > byte
+  }
 
   private def claimedBeyond: Long = {
     val rest = try store.read(file, byte) catch { case _: FileNotFoundException => Array.emptyByteArray }

@@ -34,7 +34,7 @@ private[tables] final class Merging(path: String, singleWriter: Boolean, conf: S
     val encoder = new WholeSegment.Encoder(header, schemaMessage)
     val name = Names.segment(query, 0, segments.head.partition, id)
     val frames = segments.iterator.flatMap(copied(store, _, encoder))
-    store.create(name, encoder.begin().iterator ++ frames.flatten ++ encoder.end())
+    store.create(name, encoder.begin().iterator ++ frames.flatten)
     val (byte, bytes) = encoder.batches
     segments.head.copy(records = encoder.records, file = name, byte = byte, bytes = bytes, salt = salt,
       leastUs = segments.map(_.leastUs).min, greatestUs = segments.map(_.greatestUs).max,

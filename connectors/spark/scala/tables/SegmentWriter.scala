@@ -84,7 +84,7 @@ private[tables] final class SegmentWriter(target: Target, batch: Long, partition
       }
     }
     val name = Names.segment(target.query, batch, partition, id)
-    store.create(name, encoder.begin().iterator ++ stored.flatten ++ encoder.end())
+    store.create(name, encoder.begin().iterator ++ stored.flatten)
     val (byte, bytes) = encoder.batches
     Segment(partition, 0, encoder.records, name, byte, bytes, salt, least, greatest, frameCount, SegmentWriter.nowUs,
       removed = false)
