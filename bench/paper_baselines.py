@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 from cec_store import OutputQueue
 from cec_store.checkpoints.rebuild import rebuild
 from cec_store.format.columns import Ints
-from cec_store.format.frame import NOT_COUNTED
 from cec_store.log.frames import FrameMarks
 from cec_store.operators.aggregate.aggregate import Aggregate
 from cec_store.operators.contract import Effects, Source, Step
@@ -103,7 +102,7 @@ class PeriodicCheckpoints:
             self._taken += step.rows
             self._follow(effects)
             results = self._builder.parts(step, effects, _NONE, _NONE)
-            marks = FrameMarks(NOT_COUNTED, input_upto=self._taken)
+            marks = FrameMarks(None, input_upto=self._taken)
             self._append(results, effects.rows.num_rows, marks)
             if self._taken >= due:
                 due += self._every_rows
@@ -181,7 +180,7 @@ def recover(queue: OutputQueue, operator: Aggregate, source: Source, upto: int) 
     began = time.perf_counter()
     chain = queue.chain()
     frame = chain.last()
-    while frame is not None and frame.header.open_windows == NOT_COUNTED:
+    while frame is not None and not frame.header.is_counted:
         frame = chain.before(frame)
     assert frame is not None
     found = rebuild(chain, frame.header.seq)

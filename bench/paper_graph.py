@@ -19,7 +19,6 @@ from paper_input import item_counts
 from paper_processes import input_block
 
 from cec_store import open_queue
-from cec_store.format.frame import NOT_COUNTED
 from cec_store.log.chain import Chain
 from cec_store.storage.local import LocalFolder
 
@@ -190,7 +189,7 @@ def extents(path: Path) -> list[tuple[int, int, int]]:
     return [
         (each.extent_records, each.open_windows, each.input_upto)
         for each in headers
-        if each.open_windows not in (0, NOT_COUNTED)
+        if each.open_windows
     ]
 
 

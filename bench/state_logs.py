@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from cec_store.format.checksum import crc32c
 from cec_store.format.frame import (
+    COUNTED,
     NONE,
     RECORD_STREAM,
     Codec,
@@ -149,7 +150,8 @@ class StateLogMaker:
         at = self._at
         fields = {"raw_bytes": len(body), **fields}
         header = FrameHeader(
-            type=kind, stream_id=RECORD_STREAM, seq=at.seq, first_offset=at.offset,
+            type=kind, stream_id=RECORD_STREAM, chain_crc=self._segment.running_crc, seq=at.seq,
+            first_offset=at.offset, flags=COUNTED if kind == FrameType.BATCH else 0,
             prev_segment=at.link[0], prev_byte=at.link[1], salt=self._segment.header.salt,
             input_upto=upto, body_bytes=len(body), body_crc=crc32c(body), **fields,
         ).encode()  # fmt: skip

@@ -16,7 +16,7 @@ import pyarrow as pa
 from cec_store.checkpoints.last_rows import last_rows
 from cec_store.errors import CorruptLog, RecoveryError
 from cec_store.format.columns import Ints, rows_by_chunk, values_of
-from cec_store.format.frame import NOT_COUNTED, FrameHeader
+from cec_store.format.frame import FrameHeader
 from cec_store.format.records import of_windows
 from cec_store.format.schema import KEY, KIND, STATE, RecordKind, RecordSchema, input_column
 from cec_store.log.frames import Frame
@@ -124,7 +124,7 @@ def _counted(chain: LogReader, seq: int | None) -> Frame | None:
             f"{chain.folder.path}: the step of frame {frame.header.seq} goes on in the next one; "
             "there is a state at the end of its last frame"
         )
-    if frame is not None and frame.header.open_windows == NOT_COUNTED:
+    if frame is not None and not frame.header.is_counted:
         raise RecoveryError(
             f"{chain.folder.path}: frame {frame.header.seq} was written without checkpoints"
         )

@@ -49,7 +49,7 @@ class Body:
     def of_frame(cls, header: FrameHeader, stored: bytes) -> Body:
         """The body of a frame that is written already, to be written again."""
         return cls(
-            stored, header.raw_bytes, Codec(header.body_codec), header.record_count,
+            stored, header.raw_bytes, Codec(header.codec), header.record_count,
             header.min_timestamp_us, header.max_timestamp_us,
         )  # fmt: skip
 
@@ -188,7 +188,7 @@ def decode_together(
     ``None`` where :func:`decode_body` has to be asked of each: they are not all compressed as a
     whole, or one of them is not sound. The checks are the same; the CRCs have been checked before.
     """
-    if {header.body_codec for header, _ in bodies} != {Codec.ZSTD}:
+    if {header.codec for header, _ in bodies} != {Codec.ZSTD}:
         return None
     inflater = Inflater()
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from enum import IntEnum
+from enum import IntEnum, IntFlag
 from struct import Struct
 from typing import NamedTuple
 
@@ -16,8 +16,6 @@ from cec_store.values import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US
 
 NONE = 2**64 - 1
 """In place of a segment id: there is none."""
-NOT_COUNTED = 2**32 - 1
-"""In place of N: the operator kept no checkpoints, so its state is not in the log."""
 BODY_BYTES_MAX = 64 << 20
 RAW_BYTES_MAX = 256 << 20
 ONE_RECORD_BYTES_MAX = 2**31 - 65_536
@@ -56,11 +54,20 @@ class Codec(IntEnum):
     COLUMNS = 3
 
 
+class FrameFlags(IntFlag):
+    """Facts about a BATCH. Frozen on disk; an unknown one is refused."""
+
+    CONTINUES = 1
+    """The step goes on in the next BATCH frame."""
+    COUNTED = 2
+    """N and q are those at the end of the frame; else its state is not in the log, or not yet."""
+
+
+CONTINUES, COUNTED = FrameFlags.CONTINUES.value, FrameFlags.COUNTED.value
+_BATCH_FLAGS = CONTINUES | COUNTED
 _TYPES = frozenset(map(int, FrameType))
 _BATCH = FrameType.BATCH.value  # looked up for each header that is read
 _CODECS = frozenset(map(int, Codec))
-CONTINUES = 0x80
-"""In a BATCH's codec byte: the step goes on in the next BATCH frame."""
 
 
 class SegmentHeader(NamedTuple):
@@ -124,10 +131,10 @@ class FrameHeader(NamedTuple):
     magic: int = FRAME_MAGIC
     type: int = 0
     codec: int = Codec.NONE
-    """The whole byte: see :attr:`body_codec` and :attr:`continues`."""
-    header_bytes: int = FRAME_HEADER_BYTES
+    flags: int = 0
     stream_id: int = LOG_STREAM
-    epoch: int = 0
+    chain_crc: int = 0
+    """The segment's running CRC before this frame."""
     seq: int = 0
     first_offset: int = 0
     prev_segment: int = NONE
@@ -152,14 +159,14 @@ class FrameHeader(NamedTuple):
         return FRAME_HEADER_BYTES + self.body_bytes
 
     @property
-    def body_codec(self) -> int:
-        """How the body is stored, without what else the byte says."""
-        return self.codec & ~CONTINUES
-
-    @property
     def continues(self) -> bool:
         """True if the step that it belongs to continues in the next BATCH frame."""
-        return bool(self.codec & CONTINUES)
+        return bool(self.flags & CONTINUES)
+
+    @property
+    def is_counted(self) -> bool:
+        """True if N and q are known at its end: a rebuild can begin there."""
+        return bool(self.flags & COUNTED)
 
     @property
     def end_offset(self) -> int:
@@ -180,7 +187,7 @@ def decode_frame_header(data: bytes, at: int = 0) -> FrameHeader:
         raise BadHeader(f"frame header cut short at {max(0, len(data) - at)} bytes")
     # Names and not attributes: a queue of small frames has this as its greatest cost.
     fields = _FRAME.unpack_from(data, at)
-    (magic, kind, codec, header_bytes, _, _, seq, first_offset, _, _, _, _, _, _, _, _, _,
+    (magic, kind, codec, flags, _, _, seq, first_offset, _, _, _, _, _, _, _, extent_records, _,
      records, windows, body_bytes, raw_bytes, _, header_crc) = fields  # fmt: skip
     if magic != FRAME_MAGIC:
         raise BadHeader("frame magic is wrong")
@@ -188,13 +195,14 @@ def decode_frame_header(data: bytes, at: int = 0) -> FrameHeader:
         raise BadHeader("frame header fails its checksum")
     if kind not in _TYPES:
         raise NewerVersion(f"frame type {kind} is unknown to this release")
-    body_codec = codec & ~CONTINUES if kind == _BATCH else codec
-    if header_bytes != FRAME_HEADER_BYTES or body_codec not in _CODECS:
-        raise NewerVersion(f"header size {header_bytes}, codec {codec}: unknown")
+    if flags & ~(_BATCH_FLAGS if kind == _BATCH else 0) or codec not in _CODECS:
+        raise NewerVersion(f"frame flags {flags:#x}, codec {codec}: unknown to this release")
     if seq >= NUMBERS_END or first_offset + records >= NUMBERS_END:
         raise BadHeader(f"number {seq} or offset {first_offset + records} is over 63 bits")
-    if codec & CONTINUES and windows != NOT_COUNTED:
+    if flags & CONTINUES and flags & COUNTED:
         raise BadHeader("a step that goes on has no open windows to count yet")
+    if not flags & COUNTED and (windows or extent_records):
+        raise BadHeader(f"{windows} open windows, extent {extent_records}: not counted")
     if body_bytes > (bytes_max := body_bytes_max(records)):
         raise BadHeader(f"body of {body_bytes} bytes is over {bytes_max}")
     if raw_bytes > raw_bytes_max(body_bytes, records):
@@ -226,6 +234,17 @@ def raw_bytes_max(body_bytes: int, record_count: int = 0) -> int:
 def body_is_sound(header: FrameHeader, body: pa.Buffer | bytes) -> bool:
     """Return whether these are the bytes that the header describes."""
     return len(body) == header.body_bytes and crc32c(body) == header.body_crc
+
+
+def follows(running_crc: int, header: FrameHeader) -> int:
+    """Return the running CRC at the frame's end.
+
+    Raises:
+        BadHeader: before it stands something else than when it was written.
+    """
+    if header.chain_crc != running_crc:
+        raise BadHeader("its chain CRC is not that of the frames before it")
+    return extend_running_crc(running_crc, header.header_crc)
 
 
 def extend_running_crc(running_crc: int, header_crc: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from cec_store.format.frame import NOT_COUNTED, FrameHeader
+from cec_store.format.frame import CONTINUES, COUNTED, FrameHeader
 from cec_store.values import Address
 
 
@@ -13,8 +13,8 @@ from cec_store.values import Address
 class FrameMarks:
     """Facts that the writer of records gives about a frame besides its records."""
 
-    open_windows: int = 0
-    """N at the end of the frame."""
+    open_windows: int | None = 0
+    """N at the end of the frame; ``None`` where it is not counted."""
     extent_records: int = 0
     """q at the end of the frame."""
     input_upto: int = 0
@@ -25,12 +25,19 @@ class FrameMarks:
     @classmethod
     def of_part(cls, input_upto: int) -> FrameMarks:
         """Those of a frame whose step goes on in the next."""
-        return cls(NOT_COUNTED, 0, input_upto, True)
+        return cls(None, 0, input_upto, True)
 
     @classmethod
     def of_frame(cls, header: FrameHeader) -> FrameMarks:
         """Those of a frame that is written already, to be written again."""
-        return cls(header.open_windows, header.extent_records, header.input_upto, header.continues)
+        open_windows = header.open_windows if header.is_counted else None
+        return cls(open_windows, header.extent_records, header.input_upto, header.continues)
+
+    @property
+    def flags(self) -> int:
+        """The frame's flags (docs/format.md §4)."""
+        counted = 0 if self.open_windows is None else COUNTED
+        return counted | (CONTINUES if self.continues else 0)
 
 
 class Frame(NamedTuple):

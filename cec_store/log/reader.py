@@ -288,7 +288,7 @@ class LogReader(ABC):
         try:
             schema = reader.schema(header)
             return decode_body(
-                body, header.body_codec, header.raw_bytes, schema, header.record_count, columns,
+                body, header.codec, header.raw_bytes, schema, header.record_count, columns,
                 keep_dictionaries,
             )  # fmt: skip
         except BadHeader as error:

@@ -16,7 +16,6 @@ from cec_store.format.bodies import Body
 from cec_store.format.checksum import crc32c
 from cec_store.format.durable_end import DurableEnd
 from cec_store.format.frame import (
-    CONTINUES,
     NONE,
     RECORD_STREAM,
     FrameHeader,
@@ -178,13 +177,14 @@ class LogWriter:
             FrameType.BATCH,
             body.stored,
             body.raw_bytes,
-            codec=body.codec | (CONTINUES if marks.continues else 0),
+            codec=body.codec,
+            flags=marks.flags,
             min_timestamp_us=body.min_timestamp_us,
             max_timestamp_us=body.max_timestamp_us,
             extent_records=marks.extent_records,
             input_upto=marks.input_upto,
             record_count=body.record_count,
-            open_windows=marks.open_windows,
+            open_windows=marks.open_windows or 0,
         )
         self.cursor = Cursor(
             seq=self.cursor.seq + 1,
@@ -199,7 +199,7 @@ class LogWriter:
         header = FrameHeader(
             type=frame_type,
             stream_id=RECORD_STREAM,
-            epoch=self.manifest.epoch,
+            chain_crc=self._segment.running_crc,
             seq=self.cursor.seq,
             first_offset=at.offset,
             prev_segment=at.previous[0],

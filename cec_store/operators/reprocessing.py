@@ -17,7 +17,6 @@ from cec_store.checkpoints.checkpointer import Checkpointer
 from cec_store.checkpoints.determinants import determinants_since
 from cec_store.errors import RecoveryError
 from cec_store.format.columns import Ints
-from cec_store.format.frame import NOT_COUNTED
 from cec_store.format.records import inputs_of
 from cec_store.format.schema import input_column
 from cec_store.log.frames import Frame
@@ -79,7 +78,7 @@ def process_again(
 
 def refuse_checkpoints(chain: LogReader, last: Frame) -> None:
     """Raises :class:`RecoveryError` where the log was written with checkpoints."""
-    if last.header.open_windows != NOT_COUNTED:
+    if last.header.is_counted:
         raise RecoveryError(
             f"{chain.path}: frame {last.header.seq} was written with checkpoints, and the input "
             "before them may be gone; go on with checkpoints"

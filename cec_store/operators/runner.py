@@ -18,7 +18,6 @@ from cec_store.checkpoints.policy import Policy, Targets
 from cec_store.checkpoints.rates import Rates
 from cec_store.errors import OutOfRange, ended_by
 from cec_store.format.columns import Ints
-from cec_store.format.frame import NOT_COUNTED
 from cec_store.format.schema import RecordSchema
 from cec_store.log.frames import FrameMarks
 from cec_store.operators.acknowledging import Acknowledging
@@ -252,7 +251,7 @@ class Runner:
             records = effects.rows.num_rows + self._builder.determinants
             self._acknowledging.follow(effects, self._position, self._end_offset)
             upto = int(step.end.sum())
-            marks = FrameMarks(open_windows=NOT_COUNTED, input_upto=upto)
+            marks = FrameMarks(open_windows=None, input_upto=upto)
         self._position = step.end
         if records:
             self.queue.append_step(parts, marks)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from cec_store.errors import CecError, CorruptLog, OutOfRange
-from cec_store.format.frame import NOT_COUNTED, FrameHeader
+from cec_store.format.frame import FrameHeader
 from cec_store.inspector.built_in.figures import StoreFigures, figures_of
 from cec_store.inspector.built_in.store_files import StoreFiles
 from cec_store.inspector.damage.faults import EFFECTS, Fault, is_note, located
@@ -87,7 +87,7 @@ class LogFacts:
     def windows_max(self) -> int:
         """The largest N in the headers of the log."""
         counted = (s.open_windows for s in self.history.buckets)
-        return max((n for n in counted if n != NOT_COUNTED), default=0)
+        return max((n for n in counted if n is not None), default=0)
 
     @property
     def extent_records(self) -> int:
@@ -98,7 +98,7 @@ class LogFacts:
     def has_windows(self) -> bool:
         """True if its frames say how many windows are open."""
         last = self.last
-        return self.is_operators and last is not None and last.open_windows != NOT_COUNTED
+        return self.is_operators and last is not None and last.is_counted
 
     @property
     def extent_bytes(self) -> int:

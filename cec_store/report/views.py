@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from cec_store.checkpoints.policy import Targets
 from cec_store.format.columns import Ints
-from cec_store.format.frame import NOT_COUNTED
 from cec_store.inspector.measuring.extent_history import FLOOR_RECORDS
 from cec_store.inspector.measuring.log_history import HistoryBucket, SegmentUse, merged_buckets
 from cec_store.report.facts import LogFacts
@@ -87,7 +86,7 @@ def _filled(buckets: Iterable[HistoryBucket], numbers: Sequence[int], shift: int
     before = (0, 0, 0, 0, 0)
     for place, number in enumerate(numbers):
         here = by_place.get(number)
-        if here is not None and here.open_windows != NOT_COUNTED:
+        if here is not None and here.open_windows is not None:
             before = (
                 min(here.extent_low, here.extent_high),
                 here.extent_high,

@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 from cec_store.connectors.spark.fleet.fleet_folder import FleetFolder
 from cec_store.connectors.spark.fleet.status import QUERY_STATES, status_of
-from cec_store.format.frame import NOT_COUNTED
 from cec_store.log.chain import Chain
 from cec_store.operators.runner import Runner
 from cec_store.queues.lags import consumer_states
@@ -84,7 +83,7 @@ def _queue_figures(folder: Folder) -> Iterator[Figure]:
     end = chain.end.offset
     yield Figure("cec_durable_records", end)
     last = chain.find_offset(end - 1) if end > chain.first_offset() else None
-    if last is not None and last.header.open_windows != NOT_COUNTED:
+    if last is not None and last.header.is_counted:
         yield Figure("cec_open_windows", last.header.open_windows)
         yield Figure("cec_extent_records", last.header.extent_records)
     now_us = time.time_ns() // 1000

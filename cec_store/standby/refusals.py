@@ -9,7 +9,6 @@ import numpy as np
 from cec_store.checkpoints.rebuild import input_taken
 from cec_store.errors import OutOfRange, RecoveryError, StandbyRefused
 from cec_store.format.columns import Ints
-from cec_store.format.frame import NOT_COUNTED
 from cec_store.format.records import inputs_of
 from cec_store.format.schema import input_column
 from cec_store.log.chain import Chain
@@ -116,7 +115,7 @@ def refuse_log(scheme: Scheme, chain: Chain) -> None:
         return
     if scheme is Scheme.UPSTREAM:
         refuse_checkpoints(chain, last)
-    elif last.header.open_windows == NOT_COUNTED:
+    elif not last.header.is_counted:
         raise RecoveryError(
             f"{chain.path}: frame {last.header.seq} was written without checkpoints, so there is "
             f"no state for {scheme.value}; take over by 'upstream backup'"

@@ -14,7 +14,6 @@ from cec_store.errors import CorruptLog, UnsupportedVersion
 from cec_store.format.frame import (
     FRAME_HEADER_BYTES,
     FRAME_MAGIC_BYTES,
-    NOT_COUNTED,
     SEGMENT_HEADER_BYTES,
     BadHeader,
     FrameHeader,
@@ -89,7 +88,7 @@ class StateSegment:
     @property
     def commits(self) -> Iterator[Frame]:
         """The last frame of each commit."""
-        return (f for f in self.frames if f.header.open_windows != NOT_COUNTED)
+        return (f for f in self.frames if f.header.is_counted)
 
     @property
     def newest_version(self) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from cec_store.errors import CorruptLog, NotAQueue, OutOfRange, UnsupportedVersion
-from cec_store.format.frame import NONE, NOT_COUNTED, SEGMENT_HEADER_BYTES, BadHeader
+from cec_store.format.frame import NONE, SEGMENT_HEADER_BYTES, BadHeader
 from cec_store.format.schema import RecordSchema
 from cec_store.log.frames import Frame
 from cec_store.log.segment import SegmentReader, SegmentReaders
@@ -190,7 +190,7 @@ class StateTree:
         if segment.header is not None and segment.header.salt != salt:
             raise CorruptLog(segment.path, 40, f"its salt is not that of {text}: another segment")
         frame = segment.frame_of(seq)
-        if frame is None or frame.header.open_windows == NOT_COUNTED:
+        if frame is None or not frame.header.is_counted:
             raise segment.error()
         return frame
 
@@ -235,7 +235,7 @@ class StateTree:
         frame = segment.frame_of(child.first_seq - 1)
         if frame is None and child.first_seq > header.first_seq:
             raise segment.error()
-        if frame is None or frame.header.open_windows == NOT_COUNTED:
+        if frame is None or not frame.header.is_counted:
             what = (
                 f"it builds on frame {child.first_seq - 1} of {header.segment_id}, no commit's end"
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from struct import pack_into
 
 import pytest
@@ -16,12 +17,12 @@ from cec_store.format.frame import (
     FRAME_MAGIC_BYTES,
     LOG_STREAM,
     NONE,
-    NOT_COUNTED,
     RAW_BYTES_MAX,
     RECORD_STREAM,
     SEGMENT_HEADER_BYTES,
     BadHeader,
     Codec,
+    FrameFlags,
     FrameHeader,
     FrameType,
     NewerVersion,
@@ -39,15 +40,17 @@ U63 = st.integers(0, 2**63 - 1)
 I64 = st.integers(-(2**63), 2**63 - 1)
 FIELDS = st.fixed_dictionaries(
     {
-        "stream_id": U32, "epoch": U32, "seq": U63, "first_offset": st.integers(0, 2**63 - 2**32),
+        "stream_id": U32, "chain_crc": U32, "seq": U63,
+        "first_offset": st.integers(0, 2**63 - 2**32),
         "prev_segment": U64, "prev_byte": U64, "schema_byte": U64, "durable_upto": U64, "salt": U64,
-        "codec": st.sampled_from(Codec), "min_timestamp_us": I64, "max_timestamp_us": I64,
+        "codec": st.sampled_from(Codec), "flags": st.just(FrameFlags.COUNTED.value),
+        "min_timestamp_us": I64, "max_timestamp_us": I64,
         "extent_records": U64, "input_upto": U64, "record_count": U32, "open_windows": U32,
         "body_bytes": st.integers(0, BODY_BYTES_MAX), "body_crc": U32,
     }
 )  # fmt: skip
 PLAIN = {
-    "stream_id": 1, "epoch": 0, "seq": 0, "first_offset": 0, "prev_segment": 0,
+    "stream_id": 1, "chain_crc": 0, "seq": 0, "first_offset": 0, "prev_segment": 0,
     "schema_byte": 128, "durable_upto": 0, "salt": 5,
 }  # fmt: skip
 SEGMENT = SegmentHeader(1, bytes(16), 2, 3, 4, 5, 6, 7, 8, 9)
@@ -70,6 +73,8 @@ def changed(data: bytes, at: int, layout: str, value: int) -> bytes:
 @given(st.sampled_from(FrameType), FIELDS, st.integers(0, 1))
 def test_a_frame_header_comes_back(frame_type: FrameType, fields: dict, excess: int) -> None:
     raw = raw_bytes_max(fields["body_bytes"]) - 1 + excess
+    if frame_type != FrameType.BATCH:
+        fields |= {"flags": 0, "open_windows": 0, "extent_records": 0}
     data = FrameHeader(type=frame_type, raw_bytes=raw, **fields).encode()
     assert len(data) == FRAME_HEADER_BYTES
     header = decode_frame_header(b"before" + data + b"behind", 6)
@@ -120,7 +125,8 @@ def test_what_a_frame_does_not_say_is_nothing() -> None:
 def test_the_numbers_of_the_format_do_not_change() -> None:
     """Frozen on disk: what reads and what writes would change together, and no other test fail."""
     assert (BODY_BYTES_MAX, RAW_BYTES_MAX) == (64 * 1024 * 1024, 256 * 1024 * 1024)
-    assert (NONE, NOT_COUNTED) == (0xFFFF_FFFF_FFFF_FFFF, 0xFFFF_FFFF)
+    assert NONE == 0xFFFF_FFFF_FFFF_FFFF
+    assert {flag.name: flag.value for flag in FrameFlags} == {"CONTINUES": 1, "COUNTED": 2}
     assert (LOG_STREAM, RECORD_STREAM, FORMAT_VERSION) == (0, 1, 1)
     assert {kind.name: kind.value for kind in FrameType} == {"BATCH": 1, "SCHEMA": 2}
     assert {codec.name: codec.value for codec in Codec} == {
@@ -159,21 +165,25 @@ def test_a_frame_of_one_record_may_be_larger_and_no_other() -> None:
         decode_frame_header(header(body_bytes=(64 << 20) + 1, record_count=2).encode())
 
 
-@pytest.mark.parametrize("codec", Codec)
-def test_a_step_goes_on_only_in_a_batch_whose_windows_are_not_counted(codec: Codec) -> None:
-    def header(frame_type: FrameType, open_windows: int) -> bytes:
-        byte = codec | 0x80
-        fields = {**PLAIN, "codec": byte, "open_windows": open_windows}
-        return FrameHeader(type=frame_type, **fields).encode()
+def test_a_step_goes_on_only_in_a_batch_whose_windows_are_not_counted() -> None:
+    def header(frame_type: FrameType, flags: int, **fields: int) -> FrameHeader:
+        data = FrameHeader(type=frame_type, **{**PLAIN, "flags": flags, **fields}).encode()
+        return decode_frame_header(data)
 
-    found = decode_frame_header(header(FrameType.BATCH, NOT_COUNTED))
-    assert (found.continues, found.body_codec, found.codec) == (True, codec, codec | 0x80)
+    found = {flags: header(FrameType.BATCH, flags) for flags in range(3)}
+    assert [each.continues for each in found.values()] == [False, True, False]
+    assert [each.is_counted for each in found.values()] == [False, False, True]
     with pytest.raises(BadHeader, match="no open windows to count"):
-        decode_frame_header(header(FrameType.BATCH, 0))
-    for frame_type in set(FrameType) - {FrameType.BATCH}:
+        header(FrameType.BATCH, FrameFlags.CONTINUES | FrameFlags.COUNTED)
+    for flags, field in product((0, FrameFlags.CONTINUES), ("open_windows", "extent_records")):
+        with pytest.raises(BadHeader, match="not counted"):
+            header(FrameType.BATCH, flags, **{field: 1})
+    for unknown in (4, 8, 1 << 15, 4 | FrameFlags.COUNTED):
+        with pytest.raises(NewerVersion, match=f"flags {unknown:#x}"):
+            header(FrameType.BATCH, unknown)
+    for flags in range(1, 4):
         with pytest.raises(NewerVersion, match="unknown"):
-            decode_frame_header(header(frame_type, NOT_COUNTED))
-    assert not decode_frame_header(FrameHeader(type=FrameType.BATCH, **PLAIN).encode()).continues
+            header(FrameType.SCHEMA, flags)
 
 
 def test_lengths_beyond_their_limits_are_refused_though_the_checksum_is_right() -> None:
@@ -210,7 +220,7 @@ def test_numbers_leave_room_for_the_next() -> None:
 
 
 @pytest.mark.parametrize(("at", "layout", "value"), [(5, "<B", 4), (6, "<H", 127), (6, "<H", 256)])
-def test_an_unknown_codec_or_size_is_of_a_later_format(at: int, layout: str, value: int) -> None:
+def test_an_unknown_codec_or_flag_is_of_a_later_format(at: int, layout: str, value: int) -> None:
     data = FrameHeader(type=FrameType.BATCH, **PLAIN).encode()
     with pytest.raises(NewerVersion, match="unknown"):
         decode_frame_header(changed(data, at, layout, value))

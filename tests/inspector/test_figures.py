@@ -15,7 +15,6 @@ from cec_store.checkpoints.rebuild import rebuild
 from cec_store.format.frame import (
     CONTINUES,
     FRAME_HEADER_BYTES,
-    NOT_COUNTED,
     SEGMENT_HEADER_BYTES,
 )
 from cec_store.format.schema import RecordKind, RecordSchema
@@ -307,9 +306,8 @@ def newest_patched(**values: int) -> Callable[[Path], None]:
 
 
 def last_frame_goes_on(path: Path) -> None:
-    byte, header = made.batches(newest(path))[-1]
-    codec = header.codec | CONTINUES
-    made.patch_header(newest(path), byte, codec=codec, open_windows=NOT_COUNTED)
+    byte, _ = made.batches(newest(path))[-1]
+    made.patch_header(newest(path), byte, flags=CONTINUES, open_windows=0, extent_records=0)
 
 
 def older_epoch(path: Path) -> None:

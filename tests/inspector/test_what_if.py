@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cec_store import CorruptLog, Targets, open_queue
-from cec_store.format.frame import NOT_COUNTED
 from cec_store.inspector.measuring.extent_history import WhatIf, parse_what_if
 from cec_store.inspector.measuring.extents import reader_at
 from cec_store.inspector.measuring.what_if import (
@@ -43,8 +42,8 @@ def assert_same(history: ExtentHistory, other: ExtentHistory) -> None:
 
 def windows_of(folder) -> list[int]:
     """N at the end of each commit."""
-    counts = [frame.header.open_windows for frame in reader_at(folder)[0].frames()]
-    return [count for count in counts if count != NOT_COUNTED]
+    headers = [frame.header for frame in reader_at(folder)[0].frames()]
+    return [header.open_windows for header in headers if header.is_counted]
 
 
 def is_different(history: ExtentHistory, other: ExtentHistory) -> bool:

@@ -197,6 +197,27 @@ def test_the_loss_of_the_note_loses_nothing(made: Callable[[Path], None], tmp_pa
     assert verify(LocalFolder(path)).is_sound
 
 
+def test_verify_says_that_records_stand_behind_an_older_note(tmp_path: Path) -> None:
+    """They may have been acknowledged, or not: a writer may have ended before it noted them."""
+    path = tmp_path / "queue"
+    with open_queue(str(path), "a", schema=SCHEMA) as queue:
+        for n in range(2):
+            [note] = path.glob("durable-*")
+            older = note.read_bytes()
+            queue.append(pa.record_batch([[n] * 30], names=["n"]), sync=True)
+    assert verify(LocalFolder(path)).notes == ()
+    note.write_bytes(older)
+    assert read_queue(str(path)).read_all().num_rows == 30
+    found = verify(LocalFolder(path))
+    assert found.is_sound
+    [said] = found.notes
+    assert said.path == str(newest(path))
+    assert "or the note is an older copy; the next opening for append keeps them" in said.what
+    with open_queue(str(path), "a"):
+        assert read_queue(str(path)).read_all().num_rows == 60
+    assert verify(LocalFolder(path)).notes == ()
+
+
 def test_a_loss_is_accepted_by_moving_the_note_away(tmp_path: Path) -> None:
     path = tmp_path / "queue"
     closed(path)

@@ -44,7 +44,7 @@ def a_queue() -> MemoryFolder:
 
 def frame(seq: int, body: bytes = b"", salt: int = 5, **fields: int) -> tuple[bytes, bytes]:
     header = FrameHeader(
-        type=FrameType.BATCH, stream_id=1, epoch=1, seq=seq, salt=salt,
+        type=FrameType.BATCH, stream_id=1, seq=seq, salt=salt,
         body_bytes=len(body), raw_bytes=len(body), body_crc=crc32c(body), **fields,
     )  # fmt: skip
     return header.encode(), body

@@ -347,7 +347,7 @@ def with_foreign_frame(number: int, behind: tuple[int | str, ...]) -> tuple[Memo
     append(writer, 0)
     writer.sync()
     header = FrameHeader(
-        type=number, stream_id=1, seq=1, first_offset=2,
+        type=number, stream_id=1, chain_crc=writer._segment.running_crc, seq=1, first_offset=2,
         durable_upto=writer._segment.synced_bytes, salt=writer._segment.header.salt,
         body_bytes=3, raw_bytes=3, body_crc=crc32c(b"new"),
     )  # fmt: skip

@@ -14,7 +14,6 @@ import pyarrow as pa
 import pytest
 
 from cec_store import QueueOptions, Targets
-from cec_store.format.frame import NOT_COUNTED
 from cec_store.inspector.verifying.log import verify
 from cec_store.log.chain import Chain
 from cec_store.log.epochs import newest_epoch
@@ -126,7 +125,8 @@ def test_frames_of_any_size_hold_the_same_records(name: str) -> None:
         assert (one.open_windows, one.extent_records) == (other.open_windows, other.extent_records)
         assert one.input_upto == other.input_upto
     parts = [header for header in frames if header.continues]
-    assert {(part.open_windows, part.extent_records) for part in parts} == {(NOT_COUNTED, 0)}
+    assert {(part.open_windows, part.extent_records) for part in parts} == {(0, 0)}
+    assert not any(part.is_counted for part in parts)
     assert all(header.raw_bytes <= TINY or header.record_count == 1 for header in frames)
     assert verify(parted).is_sound
 

@@ -46,7 +46,7 @@ def filled(path: Path, options: QueueOptions = BY_COLUMNS) -> Path:
 
 
 def codecs(path: Path) -> list[int]:
-    return [frame.header.body_codec for frame in Chain(LocalFolder(path)).frames()]
+    return [frame.header.codec for frame in Chain(LocalFolder(path)).frames()]
 
 
 def queue_at(path: Path) -> OutputQueue:

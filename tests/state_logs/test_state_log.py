@@ -360,10 +360,10 @@ def changes_of(number: int, letter: bytes = b"v") -> dict[Key, bytes | None]:
     return {**changes, (1, bytes([number % 2])): letter + b"%d" % number}
 
 
-def two_segments(links: bool = False) -> tuple[MemoryFolder, list[Commit]]:
+def two_segments() -> tuple[MemoryFolder, list[Commit]]:
     """Six versions of one writer, in two segments, each synced; the last needs the first."""
     folder = MemoryFolder({})
-    writer = Writer(folder, Random(5), links=links)
+    writer = Writer(folder, Random(5))
     made = [EMPTY]
     for number in range(6):
         if number == 3:
@@ -594,7 +594,7 @@ def rewritten(folder: MemoryFolder, commit: Commit, **fields: int) -> MemoryFold
     body = reader.body_at(commit.byte, header).to_pybytes()
     previous = header.prev_segment, header.prev_byte
     changed = header._replace(**fields)
-    data = encode_again(changed, previous, commit.salt, changed.epoch) + body
+    data = encode_again(changed, previous, commit.salt, changed.chain_crc) + body
     folder.files[name_of(commit)][commit.byte : commit.end] = data
     return folder
 
@@ -619,12 +619,11 @@ def test_verify_counts_for_itself(fields: dict[str, int], kind: str) -> None:
 @pytest.mark.parametrize("number", [4, 6])
 def test_verify_finds_a_frame_that_does_not_follow_the_one_before(number: int) -> None:
     """By the chain CRC in its header, whether it is the last of its segment or not."""
-    folder, made = two_segments(links=True)
+    folder, made = two_segments()
     assert verify(folder).is_sound
     reader = SegmentReader(folder, made[number].segment_id)
-    link = reader.header_at(made[number].byte).epoch
-    assert link
-    found = verify(rewritten(folder, made[number], epoch=link ^ 1))
+    link = reader.header_at(made[number].byte).chain_crc
+    found = verify(rewritten(folder, made[number], chain_crc=link ^ 1))
     bytes_of_links = {fault.byte for fault in found.faults if fault.kind == "link"}
     assert made[number].byte in bytes_of_links
 

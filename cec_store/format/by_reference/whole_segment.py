@@ -26,6 +26,7 @@ from cec_store.format.frame import (
     body_is_sound,
     decode_frame_header,
     decode_segment_header,
+    follows,
 )
 from cec_store.format.schema import RecordSchema
 
@@ -60,7 +61,7 @@ class WholeSegment(NamedTuple):
             try:
                 if not body_is_sound(header, body):
                     raise BadHeader("body fails its checksum")
-                found.append(decode_body(body, header.body_codec, header.raw_bytes, self.schema,
+                found.append(decode_body(body, header.codec, header.raw_bytes, self.schema,
                                          header.record_count, columns))  # fmt: skip
             except BadHeader as error:
                 raise CorruptLog(self.path, byte, str(error)) from None
@@ -75,14 +76,15 @@ def encode_whole(
 ) -> list[bytes]:
     """The segment's bytes, in parts. ``seq`` and offsets count from 0."""
     parts = [header.encode()]
-    at_byte = SEGMENT_HEADER_BYTES
+    running_crc, at_byte = header.running_crc, SEGMENT_HEADER_BYTES
 
     def add(frame: FrameHeader, body: bytes) -> None:
-        nonlocal at_byte
+        nonlocal running_crc, at_byte
         encoded = frame._replace(
-            salt=header.salt, epoch=header.epoch, body_bytes=len(body), body_crc=crc32c(body)
+            salt=header.salt, chain_crc=running_crc, body_bytes=len(body), body_crc=crc32c(body)
         ).encode()
         parts.extend((encoded, body))
+        running_crc = crc32c(encoded[-4:], running_crc)
         at_byte += len(encoded) + len(body)
 
     message = schema.encode()
@@ -116,7 +118,7 @@ def decode_whole(data: bytes, path: str, stream_id: int = RECORD_STREAM) -> Whol
     byte = 0
     try:
         header = decode_segment_header(data)
-        byte = SEGMENT_HEADER_BYTES
+        byte, running_crc = SEGMENT_HEADER_BYTES, header.running_crc
         buffer = pa.py_buffer(data)
         schema: RecordSchema | None = None
         frames: list[tuple[int, FrameHeader]] = []
@@ -125,6 +127,7 @@ def decode_whole(data: bytes, path: str, stream_id: int = RECORD_STREAM) -> Whol
             start = byte + FRAME_HEADER_BYTES
             body = buffer.slice(start, min(frame.body_bytes, len(data) - start))
             _check(frame, header, frames, body, schema is None, stream_id)
+            running_crc = follows(running_crc, frame)
             if schema is None:
                 schema = RecordSchema.decode(body.to_pybytes())
             elif frame.type == FrameType.BATCH:

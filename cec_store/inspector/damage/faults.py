@@ -86,7 +86,8 @@ EFFECTS = {
     "segment-cut": "readers stop here",
     "chain": "the records of the segment before may not be those that were acknowledged",
     "epoch": "a writer that was replaced may have written here",
-    "link": "Spark's provider reads the segment from its start instead of its end",
+    "link": "a frame may be missing before it, or be another; Spark's provider reads a segment of "
+    "state from its start instead of its end",
     "frame-damaged": "readers stop here",
     "body-checksum": "readers stop here, but no record is lost",
     "body-structure": "the records of this frame cannot be read",

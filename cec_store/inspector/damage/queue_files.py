@@ -70,7 +70,8 @@ class QueueFiles:
             first, newest = self._present[0], self._present[-1]
         self.first_segment, self.newest_segment = first, newest
         self._noted = self._read_noted()
-        self._newest_claimed, self._newest_has_records = 0, False
+        self._newest_claimed = self._newest_whole = 0
+        """Bytes of the newest segment that its headers vouch for, and up to its last record."""
         self._look_at_names()
 
     def _read_manifest(self) -> Manifest | None:
@@ -184,12 +185,12 @@ class QueueFiles:
             header = successor.header
             if header.prev_segment == scan.segment_id and header.segment_id == scan.segment_id + 1:
                 return LogSegment(scan, header.prev_bytes, header.prev_bytes, True, is_newest)
-        acknowledged, has_records = self._claimed(scan)
+        acknowledged, whole = self._claimed(scan)
         is_sealed = acknowledged == scan.bytes
         if is_newest:
             # What a header claims beyond the file is a fault of its own.
             self._newest_claimed = min(acknowledged, scan.bytes)
-            self._newest_has_records = has_records
+            self._newest_whole = whole
         if not is_newest:
             acknowledged = scan.bytes  # a segment is only followed by another once it is on disk
         stop, noted = scan.bytes, self._noted
@@ -198,38 +199,55 @@ class QueueFiles:
         return LogSegment(scan, stop, acknowledged, is_sealed, is_newest)
 
     @staticmethod
-    def _claimed(scan: SegmentScan) -> tuple[int, bool]:
-        """Return how far a segment's own headers say that it is on disk, and if it has records."""
-        claimed, has_records = 0, False
+    def _claimed(scan: SegmentScan) -> tuple[int, int]:
+        """Return how far a segment's own headers say that it is on disk, and where its records end.
+
+        The end is that of the last step that is whole; 0 without any.
+        """
+        claimed = whole = 0
         for frame in scan.frames(scan.bytes):
             if not isinstance(frame, ScannedFrame):
                 continue
-            has_records |= frame.header.type == FrameType.BATCH
+            if frame.header.type == FrameType.BATCH and not frame.header.continues:
+                whole = frame.end_byte
             claimed = max(claimed, frame.header.durable_upto)
             if frame.header.type == FrameType.SCHEMA and frame.byte == SEGMENT_HEADER_BYTES:
                 claimed = max(claimed, frame.end_byte)  # published only when it was on disk
-        return claimed, has_records
+        return claimed, whole
 
-    def note_fault(self) -> Fault | None:
-        """Return a fault if the note says less than the newest segment shows; call it last.
+    def beyond_note(self) -> Fault | Note | None:
+        """Return what is to be said of a note that says less than the newest segment has.
 
-        What stands behind the last header that vouches may then have been acknowledged.
+        Call it last. A fault is what no writer leaves: what stands behind the last header that
+        vouches may then have been acknowledged.
         """
-        if self.manifest is None or self.manifest.by_object or not self._newest_has_records:
+        if self.manifest is None or self.manifest.by_object or not self._newest_whole:
             return None
         try:
             known = read_known_end(self.folder)  # a writer beside this has noted more since
         except CecError:
             return None  # told already
         noted, claimed = known.noted, self._newest_claimed
-        is_new = noted is not None and noted.byte >= claimed
-        if is_new or known.manifest.newest_segment != self.newest_segment:
+        if known.manifest.newest_segment != self.newest_segment:
             return None
+        if noted is not None and noted.byte >= claimed:
+            return self._unnoted(noted.byte)
         path = f"{self.folder.path}/{durable_name(known.manifest.epoch)}"
         what = "it is missing, or says nothing of the newest segment"
         if noted is not None:
             what = f"it says that {noted.byte} bytes are on disk, and a later header that {claimed}"
         return Fault("note-old", path, 0, what, True)
+
+    def _unnoted(self, noted_bytes: int) -> Note | None:
+        if noted_bytes >= self._newest_whole:
+            return None
+        what = (
+            f"records up to byte {self._newest_whole} stand behind what is noted as on disk, and "
+            "readers are not shown them: a writer ended before it had acknowledged them, or the "
+            "note is an older copy; the next opening for append keeps them"
+        )
+        path = f"{self.folder.path}/{segment_name(self.newest_segment)}"
+        return Note(path, noted_bytes, what)
 
     def header_faults(self, segment: LogSegment, previous: LogSegment | None) -> Iterator[Fault]:
         """Yield the faults in a segment's header, alone and compared with the segment before."""

@@ -215,7 +215,7 @@ class SegmentScan:
         header = frame.header
         body = pa.py_buffer(self.body(frame))
         schema = self.schema(header)
-        return decode_body(body, header.body_codec, header.raw_bytes, schema, header.record_count)
+        return decode_body(body, header.codec, header.raw_bytes, schema, header.record_count)
 
     def first_running_crc(self) -> int:
         """Running CRC of the segment header alone."""

@@ -18,9 +18,9 @@ from cec_store.format.checksum import crc32c
 from cec_store.format.columns import Ints
 from cec_store.format.frame import (
     CONTINUES,
+    COUNTED,
     FRAME_HEADER_BYTES,
     FRAME_MAGIC,
-    NOT_COUNTED,
     ONE_RECORD_BYTES_MAX,
     RAW_BYTES_MAX,
     SEGMENT_HEADER_BYTES,
@@ -78,8 +78,8 @@ class SoundFrames:
     @property
     def continues(self) -> NDArray[np.bool_]:
         """One flag for each frame: True if its step continues in the next frame."""
-        flags: NDArray[np.bool_] = (self.headers["codec"] & CONTINUES) != 0
-        return flags
+        continues: NDArray[np.bool_] = (self.headers["flags"] & CONTINUES) != 0
+        return continues
 
     def counts_from(self, seq: int) -> bool:
         """Return True if the frames are numbered without a gap, beginning with this number."""
@@ -91,7 +91,7 @@ class SoundFrames:
         """Return True if each commit of a state log makes a later version than the one before."""
         is_batch = self.headers["type"] == FrameType.BATCH.value
         versions = self.headers["input_upto"][is_batch].astype(np.int64)
-        counted = self.headers["open_windows"][is_batch] != NOT_COUNTED
+        counted = (self.headers["flags"][is_batch] & COUNTED) != 0
         # All frames of a commit have its version; a later version follows its last frame.
         return bool(((versions[1:] > versions[:-1]) | ~counted[:-1]).all()) and bool(
             (versions[1:] >= versions[:-1]).all()
@@ -103,7 +103,7 @@ class SoundFrames:
         return crc32c(crcs.tobytes(), self.scan.first_running_crc())
 
 
-_KEPT = ("input_upto", "first_offset", "record_count", "extent_records", "open_windows")
+_KEPT = ("input_upto", "first_offset", "record_count", "extent_records", "open_windows", "flags")
 
 
 class Batches(Sequence[Frame]):
@@ -124,7 +124,7 @@ class Batches(Sequence[Frame]):
     @property
     def is_counted(self) -> NDArray[np.bool_]:
         """One flag for each frame: True if it ends a commit."""
-        counted: NDArray[np.bool_] = self._columns["open_windows"] != NOT_COUNTED
+        counted: NDArray[np.bool_] = (self._columns["flags"] & COUNTED) != 0
         return counted
 
     def __len__(self) -> int:
@@ -233,16 +233,17 @@ def _is_plain(whole: SoundFrames) -> bool:
     kinds, body_bytes = headers["type"], headers["body_bytes"].astype(np.int64)
     limits = np.where(headers["record_count"] == 1, ONE_RECORD_BYTES_MAX, RAW_BYTES_MAX)
     inflated = np.minimum(limits, body_bytes * _RATIO + _SLACK)
-    codecs = np.where(
-        kinds == FrameType.BATCH.value, headers["codec"] & ~np.uint8(CONTINUES), headers["codec"]
-    )
-    continues = whole.continues
+    flags, continues = headers["flags"], whole.continues
+    is_counted = (flags & COUNTED) != 0
     return bool(
         (headers["magic"] == FRAME_MAGIC).all()
         and (headers["salt"] == np.uint64(scan.header.salt)).all()
-        and (headers["header_bytes"] == FRAME_HEADER_BYTES).all()
-        and np.isin(codecs, [codec.value for codec in Codec]).all()
-        and (headers["open_windows"][continues] == NOT_COUNTED).all()
+        and flags[0] == 0
+        and (flags <= CONTINUES | COUNTED).all()
+        and not (is_counted & continues).any()
+        and not headers["open_windows"][~is_counted].any()
+        and not headers["extent_records"][~is_counted].any()
+        and np.isin(headers["codec"], [codec.value for codec in Codec]).all()
         and (kinds[1:][continues[:-1]] == FrameType.BATCH.value).all()
         and (headers["seq"] < _NUMBERS_END).all()
         and (headers["first_offset"] + headers["record_count"] < _NUMBERS_END).all()

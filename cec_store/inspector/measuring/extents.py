@@ -15,7 +15,6 @@ from cec_store.checkpoints.rebuild import extent_frames
 from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder
 from cec_store.errors import CecError, OutOfRange, RecoveryError
 from cec_store.format.columns import Ints
-from cec_store.format.frame import NOT_COUNTED
 from cec_store.format.records import inputs_of
 from cec_store.inspector.damage.state_log_files import StateLogFiles, files_of
 from cec_store.inspector.decoding.records import RecordDecoder
@@ -221,7 +220,7 @@ def extent_of(log_reader: LogReader, last: Frame | None) -> list[Frame]:
     """
     if last is None:
         return []
-    if last.header.open_windows == NOT_COUNTED:
+    if not last.header.is_counted:
         raise RecoveryError(f"{log_reader.folder.path}: written without checkpoints")
     return list(extent_frames(log_reader, last))[::-1]
 

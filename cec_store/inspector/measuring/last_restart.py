@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from statistics import median
 
 from cec_store.errors import CecError
-from cec_store.format.frame import NOT_COUNTED
 from cec_store.inspector.places.places import Log, Place
 from cec_store.state_logs.segments import MERGED
 from cec_store.state_logs.tree import StateTree
@@ -84,7 +83,7 @@ def _commits_of(log: Log, version: int) -> _Commits:
     tree = StateTree(log.folder)
     for segment_id in tree.ids:
         headers = [frame.header for frame in tree.segment(segment_id).frames]
-        counted = [header for header in headers if header.open_windows != NOT_COUNTED]
+        counted = [header for header in headers if header.is_counted]
         versions = [header.input_upto for header in counted if header.input_upto <= version]
         if versions and not segment_id & MERGED:
             commits.first_versions.add(versions[0])

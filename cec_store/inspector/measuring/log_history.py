@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from cec_store.errors import CorruptLog
-from cec_store.format.frame import NOT_COUNTED, FrameHeader, FrameType
+from cec_store.format.frame import FrameHeader, FrameType
 from cec_store.inspector.damage.faults import Fault
 from cec_store.inspector.damage.log_segment import LogSegment
 from cec_store.inspector.damage.segment_scan import ScannedFrame
@@ -32,8 +32,8 @@ class HistoryBucket:
     """Number of the last frame: the version in a state log, else ``seq``."""
     timestamp_us: int
     """The largest so far."""
-    open_windows: int
-    """N at the end; ``NOT_COUNTED`` where no frame says."""
+    open_windows: int | None
+    """N at the end; ``None`` where no frame says."""
     extent_low: int
     """The smallest q of frames whose windows are counted; huge without any."""
     extent_high: int
@@ -49,7 +49,7 @@ class HistoryBucket:
         """Reach to the end of the next one as well."""
         self.number = later.number
         self.timestamp_us = max(self.timestamp_us, later.timestamp_us)
-        if later.open_windows != NOT_COUNTED:
+        if later.open_windows is not None:
             self.open_windows = later.open_windows
         self.extent_low = min(self.extent_low, later.extent_low)
         self.extent_high = max(self.extent_high, later.extent_high)
@@ -121,12 +121,12 @@ class LogHistory:
         """The next frame with records."""
         self.frames += 1
         self.records += header.record_count
-        is_counted = header.open_windows != NOT_COUNTED
+        is_counted = header.is_counted
         new = HistoryBucket(
             number=number,
             # For a frame without records this is the minimum int64.
             timestamp_us=header.max_timestamp_us,
-            open_windows=header.open_windows,
+            open_windows=header.open_windows if is_counted else None,
             extent_low=header.extent_records if is_counted else _NO_EXTENT,
             extent_high=header.extent_records if is_counted else 0,
             records=header.record_count,

@@ -16,7 +16,6 @@ import pyarrow as pa
 
 from cec_store.errors import CorruptLog, RecoveryError
 from cec_store.format.columns import Ints, flags_of
-from cec_store.format.frame import NOT_COUNTED
 from cec_store.format.records import kinds_of, of_windows
 from cec_store.format.schema import KEY, STATE, RecordKind
 from cec_store.inspector.decoding.keys import key_columns, key_encoder
@@ -137,7 +136,7 @@ def _commits(log_reader: LogReader, last: Frame | None) -> Iterator[list[Frame]]
         if last is not None and frame.header.seq > last.header.seq:
             return
         pending.append(frame)
-        if frame.header.open_windows != NOT_COUNTED:
+        if frame.header.is_counted:
             yield pending
             pending = []
         elif not frame.header.continues and not isinstance(log_reader, VersionReader):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cec_store.format.frame import NOT_COUNTED, FrameType
+from cec_store.format.frame import FrameType
 from cec_store.inspector.damage.log_segment import LogSegment
 from cec_store.inspector.damage.segment_scan import ScannedFrame
 from cec_store.inspector.decoding.records import RecordRow
@@ -69,7 +69,7 @@ def frame_row(segment: LogSegment, frame: ScannedFrame, problem: str) -> FrameRo
         byte=frame.byte,
         type=FrameType(header.type).name if header.type in known else f"type {header.type}",
         stream_id=header.stream_id,
-        epoch=header.epoch if segment.scan.header is None else segment.scan.header.epoch,
+        epoch=0 if segment.scan.header is None else segment.scan.header.epoch,
         seq=header.seq,
         first_offset=header.first_offset,
         end_offset=header.end_offset,
@@ -78,7 +78,7 @@ def frame_row(segment: LogSegment, frame: ScannedFrame, problem: str) -> FrameRo
         raw_bytes=header.raw_bytes,
         min_timestamp_us=header.min_timestamp_us if has_records else None,
         max_timestamp_us=header.max_timestamp_us if has_records else None,
-        open_windows=None if header.open_windows == NOT_COUNTED else header.open_windows,
+        open_windows=None if not header.is_counted else header.open_windows,
         extent_records=header.extent_records,
         input_upto=header.input_upto,
         durable_upto=header.durable_upto,

@@ -125,7 +125,7 @@ class _Dumper:
         try:
             if not problem:
                 records = decode_body(
-                    frame.body, header.body_codec, header.raw_bytes, self._schema,
+                    frame.body, header.codec, header.raw_bytes, self._schema,
                     header.record_count,
                 )  # fmt: skip
         except BadHeader as error:
@@ -150,7 +150,7 @@ def _frame_row(frame: ReferencedFrame, segment_id: int, problem: str) -> FrameRo
     header = frame.header
     return FrameRow(
         segment_id=segment_id, byte=frame.byte, type="BATCH", stream_id=header.stream_id,
-        epoch=header.epoch, seq=header.seq, first_offset=header.first_offset,
+        epoch=0, seq=header.seq, first_offset=header.first_offset,
         end_offset=header.end_offset, record_count=header.record_count,
         frame_bytes=header.frame_bytes, raw_bytes=header.raw_bytes,
         min_timestamp_us=header.min_timestamp_us, max_timestamp_us=header.max_timestamp_us,

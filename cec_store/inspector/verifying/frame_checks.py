@@ -28,9 +28,8 @@ _REPEATS_MAX = 3
 class FrameChecks:
     """Checks the frames of a stream in order: each goes on where the one before has ended."""
 
-    def __init__(self, with_records: bool, is_whole: bool, is_linked: bool = False) -> None:
-        """``is_whole``: nothing is trimmed, so that the stream begins at 0. ``is_linked``: frames
-        have the chain CRC before them in place of an epoch, or 0 (state logs)."""
+    def __init__(self, with_records: bool, is_whole: bool) -> None:
+        """``is_whole``: nothing is trimmed, so that the stream begins at 0."""
         self.faults: list[Fault] = []
         self.frames = self.records = 0
         """Intact ones: frames with records, and their records."""
@@ -49,7 +48,6 @@ class FrameChecks:
         """Address of the last BATCH; ``None`` where the next one says it."""
         self._has_schema = False
         self._repeats: dict[tuple[str, str], int] = {}
-        self._is_linked = is_linked
         self._link: tuple[int, int] | None = None
         """Where the next frame begins, and the chain CRC before it."""
 
@@ -118,11 +116,7 @@ class FrameChecks:
             what = f"its step goes on, but a frame of another type follows at byte {scanned.byte}"
             self.add(segment, "step", self._last_byte(), what)
             self.in_step = False
-        if self._is_linked:
-            self._check_link(segment, scanned)
-        elif segment.scan.header is not None and header.epoch != segment.scan.header.epoch:
-            what = f"epoch {header.epoch} in a segment of epoch {segment.scan.header.epoch}"
-            self.add(segment, "epoch", scanned.byte, what)
+        self._check_link(segment, scanned)
         # The last frame of an object vouches for itself: it is made whole or not at all.
         is_whole = header.durable_upto == scanned.end_byte == segment.scan.bytes
         if header.durable_upto > scanned.byte and not is_whole:
@@ -159,13 +153,11 @@ class FrameChecks:
             self._link = (scanned.byte, segment.scan.first_running_crc())
         header = scanned.header
         byte, due = self._link or (-1, 0)
-        if byte == scanned.byte and header.epoch not in (0, due):
-            what = f"its chain CRC {header.epoch:08x} is not that of the frames before it"
+        if byte == scanned.byte and header.chain_crc != due:
+            what = f"its chain CRC {header.chain_crc:08x} is not that of the frames before it"
             self.add(segment, "link", scanned.byte, what)
-        self._link = None
-        if header.epoch:
-            running_crc = extend_running_crc(header.epoch, header.header_crc)
-            self._link = (scanned.byte + header.frame_bytes, running_crc)
+        running_crc = extend_running_crc(header.chain_crc, header.header_crc)
+        self._link = (scanned.byte + header.frame_bytes, running_crc)
 
     def take(self, segment: LogSegment, sound: SoundFrames) -> None:
         """A segment of sound frames: all at once where each stands as it should."""
@@ -173,14 +165,6 @@ class FrameChecks:
         if not self._take_rest(segment, sound):
             for number in range(1, len(sound)):
                 self.frame(segment, sound.found(number), is_sound=True)
-
-    def _epochs_are_right(self, segment: LogSegment, sound: SoundFrames) -> bool:
-        assert segment.scan.header is not None
-        epochs = sound.headers["epoch"][1:]
-        if not self._is_linked or not epochs.any():
-            return bool((epochs == segment.scan.header.epoch).all())
-        # The chain CRC of the last frame covers the headers of all others.
-        return bool(epochs.all()) and int(epochs[-1]) == sound.running_crc(len(sound) - 1)
 
     def _take_rest(self, segment: LogSegment, sound: SoundFrames) -> bool:
         """Every check of :meth:`frame`; nothing is taken where one fails."""
@@ -204,7 +188,8 @@ class FrameChecks:
         durable = headers["durable_upto"].astype(np.int64)
         ends = starts + FRAME_HEADER_BYTES + headers["body_bytes"].astype(np.int64)
         is_right = (
-            self._epochs_are_right(segment, sound)
+            # The chain CRC of the last frame covers the headers of all others.
+            int(headers["chain_crc"][-1]) == sound.running_crc(len(sound) - 1)
             and ((durable <= starts) | ((durable == ends) & (ends == segment.scan.bytes))).all()
             and (headers["stream_id"] == RECORD_STREAM).all()
             and (headers["seq"].astype(np.int64) == numbers).all()

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from cec_store.errors import CecError, CorruptLog
 from cec_store.format.columns import Ints
-from cec_store.format.frame import NOT_COUNTED
 from cec_store.inspector.damage.whole_segments import Batches
 from cec_store.log.frames import Frame
 from cec_store.state_logs.segments import StateSegment
@@ -167,7 +166,7 @@ def _commits(state_segment: StateSegment, what: str) -> Ints:
             end = frames.column("first_offset") + frames.column("record_count")
             return (end - frames.column("extent_records"))[rows]
         return frames.column(_COLUMNS[what])[rows]
-    commits = [frame for frame in frames if frame.header.open_windows != NOT_COUNTED]
+    commits = [frame for frame in frames if frame.header.is_counted]
     numbers = {
         "version": [frame.header.input_upto for frame in commits],
         "segment": [state_segment.segment_id for _ in commits],

@@ -57,7 +57,12 @@ class _QueueVerifier:
                 frame_checks.restart(known)
                 previous = None
         index, fault = check_index(self._files.folder)
-        frame_checks.faults += filter(None, (fault, self._files.note_fault()))
+        frame_checks.faults += [fault] if fault is not None else []
+        finding = self._files.beyond_note()
+        if isinstance(finding, Note):
+            self._notes.append(finding)
+        elif finding is not None:
+            frame_checks.faults.append(finding)
         checks, manifest = frame_checks.checks, self._files.manifest
         kinds = {}
         if checks is not None and self._with_records:

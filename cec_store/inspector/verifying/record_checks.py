@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cec_store.format.columns import values_of
-from cec_store.format.frame import NOT_COUNTED, FrameHeader
+from cec_store.format.frame import FrameHeader
 from cec_store.format.records import inputs_of, kinds_of
 from cec_store.format.schema import KEY, TIMESTAMP, RecordKind, RecordSchema
 from cec_store.inspector.decoding.keys import key_columns, key_encoder
@@ -154,7 +154,7 @@ class RecordChecks:
     def _check_windows(self, header: FrameHeader) -> Iterator[tuple[str, str]]:
         """Only where the header's own extent is known in full: not after trimming or damage."""
         assert self._recount is not None
-        if header.open_windows == NOT_COUNTED:
+        if not header.is_counted:
             return
         if header.end_offset - header.extent_records < self._recount.known_from:
             return

@@ -145,7 +145,7 @@ class SegmentChecks:
         here = (path, frame.byte)
         try:
             records = decode_body(
-                frame.body, header.body_codec, header.raw_bytes, self._schema, header.record_count
+                frame.body, header.codec, header.raw_bytes, self._schema, header.record_count
             )
         except BadHeader as error:
             end = header.end_offset

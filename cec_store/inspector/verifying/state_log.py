@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder
 from cec_store.errors import CecError, CorruptLog, StorageError
-from cec_store.format.frame import NONE, NOT_COUNTED, BadHeader, FrameType
+from cec_store.format.frame import NONE, BadHeader, FrameType
 from cec_store.format.schema import RecordKind
 from cec_store.inspector.damage.faults import Fault, Note
 from cec_store.inspector.damage.log_segment import LogSegment
@@ -155,7 +155,7 @@ class _StateLogVerifier:
         return sound
 
     def _check_frames(self, segment: LogSegment, sound: SoundFrames | None) -> None:
-        frame_checks = FrameChecks(with_records=False, is_whole=False, is_linked=True)
+        frame_checks = FrameChecks(with_records=False, is_whole=False)
         self._start(segment, frame_checks)
         if sound is not None and sound.versions_rise():
             self._faults += self._version_faults(segment, sound.found(0), -1)
@@ -167,7 +167,7 @@ class _StateLogVerifier:
         self._frames += frame_checks.frames
         self._records += frame_checks.records
         state_segment = self._tree.segment(segment.scan.segment_id)
-        if state_segment.frames and state_segment.frames[-1].header.open_windows == NOT_COUNTED:
+        if state_segment.frames and not state_segment.frames[-1].header.is_counted:
             what = "an unfinished commit of several frames; not a fault"
             self._notes.append(Note(segment.scan.path, state_segment.frames[-1].address.byte, what))
 
@@ -188,7 +188,7 @@ class _StateLogVerifier:
                 continue
             frame_checks.frame(segment, item)
             self._faults += self._version_faults(segment, item, version)
-            if item.header.open_windows != NOT_COUNTED:
+            if item.header.is_counted:
                 version = item.header.input_upto
             if gap is not None:
                 first, last = self._lost[gap]

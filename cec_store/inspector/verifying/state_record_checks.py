@@ -12,7 +12,7 @@ from cec_store.checkpoints.last_rows import last_rows
 from cec_store.checkpoints.rebuild import extent_frames
 from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder, in_default_family
 from cec_store.errors import CecError, SchemaMismatch
-from cec_store.format.frame import NOT_COUNTED, BadHeader, FrameHeader
+from cec_store.format.frame import BadHeader, FrameHeader
 from cec_store.format.records import inputs_of
 from cec_store.format.schema import KEY, STATE, RecordKind
 from cec_store.inspector.damage.segment_scan import ScannedFrame, SegmentScan
@@ -93,7 +93,7 @@ class BranchChecks:
                 fresh.append(frame)
                 frame = lineage.before(frame)
             # The branch leaves another one here: its open windows are those of this frame's extent.
-            if frame is not None and frame.header.open_windows != NOT_COUNTED:
+            if frame is not None and frame.header.is_counted:
                 known = list(extent_frames(lineage, frame))
         except CecError:
             known = []  # forgotten, or reported with the segment

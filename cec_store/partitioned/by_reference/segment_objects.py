@@ -178,6 +178,4 @@ def _records(
     body = data.slice(start, min(header.body_bytes, data.size - start))
     if not body_is_sound(header, body):
         raise BadHeader("body fails its checksum")
-    return decode_body(
-        body, header.body_codec, header.raw_bytes, schema, header.record_count, columns
-    )
+    return decode_body(body, header.codec, header.raw_bytes, schema, header.record_count, columns)

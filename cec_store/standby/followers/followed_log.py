@@ -11,7 +11,6 @@ import pyarrow as pa
 from cec_store.checkpoints.rebuild import EventualCheckpoint, input_taken, rebuild
 from cec_store.errors import OutOfRange, RecoveryError
 from cec_store.format.columns import Ints, values_of
-from cec_store.format.frame import NOT_COUNTED
 from cec_store.format.records import inputs_of
 from cec_store.format.schema import KEY, KIND, STATE, RecordKind, input_column
 from cec_store.log.chain import Chain
@@ -128,7 +127,7 @@ class FollowedLog:
         return NewRecords(table, positions, group[0].header.first_offset, self.upto)
 
     def _refuse_uncounted(self, frame: Frame) -> None:
-        if frame.header.open_windows == NOT_COUNTED:
+        if not frame.header.is_counted:
             raise RecoveryError(
                 f"{self.chain.path}: frame {frame.header.seq} was written without checkpoints, so "
                 "there are no footprints to follow; take over by upstream backup"

@@ -20,7 +20,7 @@ LARGE_BYTES = 70 << 20
 def test_a_value_above_a_frame_is_a_frame_of_its_own_to_scala_and_python(tmp_path: Path) -> None:
     (tmp_path / "python").mkdir()
     value = Random(3).randbytes(LARGE_BYTES)
-    writer = Writer(LocalFolder(tmp_path / "python"), Random(3), level=0, links=True)
+    writer = Writer(LocalFolder(tmp_path / "python"), Random(3), level=0)
     state = {(1, b"a"): b"1", (1, b"b"): value, (1, b"c"): b""}
     writer.commit(EMPTY, {**state}, frames=3)
     writer.close()

@@ -17,7 +17,7 @@ from support.disks.memory_folder import MemoryFolder
 from support.places.state_folders import STATE_CASES, At, expected, log_in, put, put_case
 from support.places.state_logs import EMPTY, Grown, Writer, grow
 from support.vectors import lists
-from support.vectors.make import FOLDER, STATE_LOG_LINKED
+from support.vectors.make import FOLDER, STATE_LOG_SCALA
 
 pytest.importorskip("pyspark")
 
@@ -44,17 +44,17 @@ def figures(wanted: Wanted) -> Wanted:
 @pytest.mark.quick
 def test_scala_reads_the_golden_logs_as_python_does(tmp_path: Path) -> None:
     logs = {case["name"]: put_case(tmp_path / case["name"], case) for case in STATE_CASES}
-    assert len(logs) == 5
+    assert len(logs) == 4
     found = found_by_scala(tmp_path, logs)
     for name, wanted in logs.items():
         assert found[name] == figures(wanted), name
 
 
 def test_scala_still_writes_the_golden_log(tmp_path: Path) -> None:
-    (case,) = [case for case in STATE_CASES if case["name"] == STATE_LOG_LINKED]
+    (case,) = [case for case in STATE_CASES if case["name"] == STATE_LOG_SCALA]
     said = run_jvm("golden", into=tmp_path)
     assert said["unique_ids"] == [each["unique_id"] for each in case["expect"]["versions"]]
-    golden = {path.name: path.read_bytes() for path in (FOLDER / STATE_LOG_LINKED).iterdir()}
+    golden = {path.name: path.read_bytes() for path in (FOLDER / STATE_LOG_SCALA).iterdir()}
     assert {path.name: path.read_bytes() for path in tmp_path.glob("*.seg")} == golden
 
 

@@ -74,7 +74,7 @@ def test_columns_are_compressed_apart(spark: Any, tmp_path: Path) -> None:
         for number in queue.ends()
         for _, header, _ in _frames(queue, number)
     ]  # fmt: skip
-    assert {header.body_codec for header in frames} == {3}
+    assert {header.codec for header in frames} == {3}
     assert sum(header.record_count for header in frames) == 100_000
     assert sum(header.body_bytes for header in frames) < 100_000 * 10
 

@@ -74,7 +74,7 @@ def partitioned(path: Path) -> Path:
 def store(path: Path) -> Path:
     """A state log of four segments with three versions each."""
     path.mkdir(parents=True)
-    writer, last = Writer(LocalFolder(path), Random(4), lengths=True, links=True), EMPTY
+    writer, last = Writer(LocalFolder(path), Random(4), lengths=True), EMPTY
     for version in range(12):
         if version and version % 3 == 0:
             writer.roll()
@@ -240,8 +240,7 @@ def store_link(path: Path) -> Expected:
     """A frame that says that other frames stand before it; the last one, so it is one fault."""
     file = made.segments(path)[-1]
     byte, header = made.batches(file)[-1]
-    assert header.epoch
-    made.patch_header(file, byte, epoch=header.epoch ^ 1)
+    made.patch_header(file, byte, chain_crc=header.chain_crc ^ 1)
     return Expected("link", file, byte)
 
 

@@ -26,7 +26,7 @@ FIELDS = dict(
         strict=False,
     )
 )  # fmt: skip
-WIDTHS = {"type": 1, "codec": 1, "header_bytes": 2, "stream_id": 4, "epoch": 4,
+WIDTHS = {"type": 1, "codec": 1, "flags": 2, "stream_id": 4, "chain_crc": 4,
           "record_count": 4, "open_windows": 4}  # fmt: skip
 
 

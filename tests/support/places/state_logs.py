@@ -19,8 +19,8 @@ from cec_store import EventualCheckpoint
 from cec_store.format.bodies import encode_body
 from cec_store.format.checksum import crc32c
 from cec_store.format.frame import (
+    COUNTED,
     NONE,
-    NOT_COUNTED,
     RECORD_STREAM,
     SEGMENT_HEADER_BYTES,
     Codec,
@@ -101,8 +101,6 @@ class Writer:
     segment_bytes: int = 64 << 20
     object_per_commit: bool = False
     syncs: bool = True
-    links: bool = False
-    """The chain CRC in each frame header, as Spark's provider does it."""
     clock_us: int = START_US
 
     def __post_init__(self) -> None:
@@ -196,13 +194,7 @@ class Writer:
             created_us=self.clock_us,
         )
         self._segment = SegmentWriter(self.folder, header)
-        append_frame(
-            self._segment, FrameType.SCHEMA, base, SCHEMA.encode(), upto=base.version,
-            epoch=self._link(),
-        )  # fmt: skip
-
-    def _link(self) -> int:
-        return self._segment.running_crc if self.links and self._segment is not None else 0
+        append_frame(self._segment, FrameType.SCHEMA, base, SCHEMA.encode(), upto=base.version)
 
     def _append(
         self,
@@ -227,8 +219,8 @@ class Writer:
             self._segment, FrameType.BATCH, before, stored,
             upto=base.version + 1, raw_bytes=body.raw_bytes, codec=codec, record_count=len(rows),
             min_timestamp_us=body.min_timestamp_us, max_timestamp_us=body.max_timestamp_us,
-            open_windows=len(state) if is_last else NOT_COUNTED,
-            extent_records=offset - oldest if is_last else 0, epoch=self._link(),
+            flags=COUNTED if is_last else 0, open_windows=len(state) if is_last else 0,
+            extent_records=offset - oldest if is_last else 0,
         )  # fmt: skip
         header = self._segment.header
         return Commit(
@@ -258,7 +250,8 @@ def append_frame(
     header = FrameHeader(
         type=frame_type, stream_id=RECORD_STREAM, seq=before.seq, first_offset=before.offset,
         prev_segment=before.segment_id, prev_byte=before.byte,
-        durable_upto=segment.synced_bytes, salt=segment.header.salt, input_upto=upto,
+        chain_crc=segment.running_crc, durable_upto=segment.synced_bytes,
+        salt=segment.header.salt, input_upto=upto,
         body_bytes=len(body), raw_bytes=len(body) if raw_bytes is None else raw_bytes,
         body_crc=crc32c(body), **fields,
     )  # fmt: skip
@@ -274,11 +267,9 @@ def merge(folder: Folder, ids: list[int]) -> int:
     schema = readers[0].header_at(SEGMENT_HEADER_BYTES)
     body = readers[0].body_at(SEGMENT_HEADER_BYTES, schema).to_pybytes()
     previous = (schema.prev_segment, schema.prev_byte)
-    is_linked = schema.epoch != 0
 
     def again(header: FrameHeader) -> bytes:
-        link = made.running_crc if is_linked else 0
-        return encode_again(header, previous, made.header.salt, link)
+        return encode_again(header, previous, made.header.salt, made.running_crc)
 
     made.append(again(schema), body)
     for reader, stop in zip(readers, stops, strict=True):
@@ -292,13 +283,14 @@ def merge(folder: Folder, ids: list[int]) -> int:
 
 
 def encode_again(
-    header: FrameHeader, previous: tuple[int, int], salt: int, epoch: int = 0
+    header: FrameHeader, previous: tuple[int, int], salt: int, chain_crc: int
 ) -> bytes:
     """The header with another address before it, and of another segment."""
     prev_segment, prev_byte = previous
     again = header._replace(
-        salt=salt, durable_upto=0, prev_segment=prev_segment, prev_byte=prev_byte, epoch=epoch
-    )
+        salt=salt, durable_upto=0, prev_segment=prev_segment, prev_byte=prev_byte,
+        chain_crc=chain_crc,
+    )  # fmt: skip
     return again.encode()
 
 
@@ -369,11 +361,8 @@ def grow(folder: Folder, random: Random, steps: int = 14, merges: bool = True) -
                 folder, random, level=random.choice((0, 1)), lengths=random.random() < 0.7,
                 segment_bytes=random.choice((2_000, 1 << 20)),
                 object_per_commit=random.random() < 0.2, syncs=random.random() < 0.7,
-                links=random.random() < 0.7,
             )  # fmt: skip
-            twin = (
-                Writer(folder, random, lengths=True, links=True) if random.random() < 0.3 else None
-            )
+            twin = Writer(folder, random, lengths=True) if random.random() < 0.3 else None
             writers += [(each, base) for each in (writer, twin) if each is not None]
         place = len(writers) - 1 if random.random() < 0.8 else random.randrange(len(writers))
         writer, base = writers[place]

@@ -232,7 +232,8 @@ INPUT_QUEUES = {
 }  # fmt: skip
 
 _HEADER = {
-    "type": 0, "codec": 0, "stream_id": 1, "epoch": 2, "seq": 41, "first_offset": 1000,
+    "type": 0, "codec": 0, "flags": 0, "stream_id": 1, "chain_crc": 0x8C7DD922, "seq": 41,
+    "first_offset": 1000,
     "prev_segment": 3, "prev_byte": 4096, "schema_byte": 128, "durable_upto": 640, "salt": SALT,
     "min_timestamp_us": MAX_TIMESTAMP_US, "max_timestamp_us": MIN_TIMESTAMP_US,
     "extent_records": 0, "input_upto": 0, "record_count": 0, "open_windows": 0,
@@ -263,7 +264,7 @@ FRAMES: dict[str, tuple[str, dict[str, int], dict[str, Any]]] = {
         "Every kind of record: output (DATA, RESULT), then OPEN, then CHECK; keys and states "
         "with nulls inside, and the operator's own record, whose key is null; two inputs.",
         {"type": 1, "codec": 1, "record_count": 6, "min_timestamp_us": 9, "max_timestamp_us": 12,
-         "extent_records": 70_000, "input_upto": 8, "open_windows": 40_000},
+         "flags": 2, "extent_records": 70_000, "input_upto": 8, "open_windows": 40_000},
         {"schema": "operator", "rows": OPERATOR_ROWS},
     ),
     "frame-schema-chance": (
@@ -274,44 +275,44 @@ FRAMES: dict[str, tuple[str, dict[str, int], dict[str, Any]]] = {
         "Two steps of such an operator, one of them without input: a window that the clock closed, "
         "a determinant, an OPEN; a determinant.",
         {"type": 1, "codec": 1, "record_count": 4, "min_timestamp_us": 12, "max_timestamp_us": 950,
-         "extent_records": 2, "input_upto": 14, "open_windows": 1},
+         "flags": 2, "extent_records": 2, "input_upto": 14, "open_windows": 1},
         {"schema": "chance", "rows": CHANCE_ROWS},
     ),
     "frame-batch-lengths": (
         "The same records with lengths instead of offsets in key and state, then compressed.",
         {"type": 1, "codec": 2, "record_count": 6, "min_timestamp_us": 9, "max_timestamp_us": 12,
-         "extent_records": 70_000, "input_upto": 8, "open_windows": 40_000},
+         "flags": 2, "extent_records": 70_000, "input_upto": 8, "open_windows": 40_000},
         {"schema": "operator", "rows": OPERATOR_ROWS},
     ),
     "frame-batch-columns": (
         "The same records, their columns compressed apart; carriers as dictionaries, in the key "
         "(field 5, int8) and as a column (field 11, int16).",
         {"type": 1, "codec": 3, "record_count": 6, "min_timestamp_us": 9, "max_timestamp_us": 12,
-         "extent_records": 70_000, "input_upto": 8, "open_windows": 40_000},
+         "flags": 2, "extent_records": 70_000, "input_upto": 8, "open_windows": 40_000},
         {"schema": "operator", "rows": OPERATOR_ROWS},
     ),
     "frame-batch-columns-apart": (
         "Columns compressed apart and no dictionaries; it is not the last frame of its step.",
-        {"type": 1, "codec": 0x83, "record_count": 3, "min_timestamp_us": -5,
-         "max_timestamp_us": 1000, "open_windows": 2**32 - 1},
+        {"type": 1, "codec": 3, "flags": 1, "record_count": 3, "min_timestamp_us": -5,
+         "max_timestamp_us": 1000},
         {"schema": "plain", "rows": PLAIN_ROWS},
     ),
     "frame-batch-columns-stored": (
         "Columns and dictionaries as the first, with every buffer as it is: none is compressed.",
         {"type": 1, "codec": 3, "record_count": 6, "min_timestamp_us": 9, "max_timestamp_us": 12,
-         "extent_records": 70_000, "input_upto": 8, "open_windows": 40_000},
+         "flags": 2, "extent_records": 70_000, "input_upto": 8, "open_windows": 40_000},
         {"schema": "operator", "rows": OPERATOR_ROWS},
     ),
     "frame-batch-step-part": (
-        "The first frame of a step of several: bit 7 of the codec, and no windows counted yet.",
-        {"type": 1, "codec": 0x81, "record_count": 6, "min_timestamp_us": 9,
-         "max_timestamp_us": 12, "input_upto": 8, "open_windows": 2**32 - 1},
+        "The first frame of a step of several, with no windows counted yet.",
+        {"type": 1, "codec": 1, "flags": 1, "record_count": 6, "min_timestamp_us": 9,
+         "max_timestamp_us": 12, "input_upto": 8},
         {"schema": "operator", "rows": OPERATOR_ROWS},
     ),
     "frame-batch-gap": (
         "All state is lost, and output goes on behind 30 rows of one input and 9 of the other.",
         {"type": 1, "codec": 1, "record_count": 1, "min_timestamp_us": 12, "max_timestamp_us": 12,
-         "extent_records": 0, "input_upto": 39, "open_windows": 0},
+         "flags": 2, "extent_records": 0, "input_upto": 39, "open_windows": 0},
         {"schema": "operator", "rows": GAP_ROWS},
     ),
     "frame-batch-extreme": (
@@ -323,8 +324,8 @@ FRAMES: dict[str, tuple[str, dict[str, int], dict[str, Any]]] = {
     ),
     "frame-batch-empty": (
         "No records, but news of the input; numbers beyond 32 bits.",
-        {"type": 1, "codec": 1, "seq": 2**40, "first_offset": 2**62, "input_upto": 2**63,
-         "extent_records": 2**33, "open_windows": 2**32 - 1},
+        {"type": 1, "codec": 1, "flags": 2, "seq": 2**40, "first_offset": 2**62,
+         "input_upto": 2**63, "extent_records": 2**33, "open_windows": 2**32 - 1},
         {"schema": "plain", "rows": []},
     ),
 }  # fmt: skip
@@ -347,11 +348,11 @@ def frame_bytes(name: str, fields: dict[str, int], body: dict[str, Any]) -> byte
     fields = {**_HEADER, **fields}
     raw = body_bytes(body)
     stored = raw
-    if fields["codec"] & 0x7F == Codec.ZSTD:
+    if fields["codec"] == Codec.ZSTD:
         stored = zstandard.ZstdCompressor(level=1).compress(raw)
     elif fields["codec"] == Codec.ZSTD_LENGTHS:
         stored = with_lengths(records_of(SCHEMAS[body["schema"]], body["rows"]))
-    elif fields["codec"] & 0x7F == Codec.COLUMNS:
+    elif fields["codec"] == Codec.COLUMNS:
         listed = CARRIERS if body["schema"] == "operator" else {}
         records = records_of(SCHEMAS[body["schema"]], body["rows"])
         stored = columns_body(records, listed, as_they_are=name.endswith("stored"))
@@ -453,7 +454,7 @@ def queue_of_steps_files() -> dict[str, bytes]:
 # -- state logs -------------------------------------------------------------------------------
 
 STATE_LOG, STATE_LOG_MERGED = "state-python", "state-python-merged"
-STATE_LOG_SCALA, STATE_LOG_LINKED = "state-scala", "state-scala-linked"
+STATE_LOG_SCALA = "state-scala"
 STATE_SAYS = (
     "A state log as Python writes it. The first writer makes versions 1 to 3, not compressed, "
     "version 3 in two frames. The second one begins again at version 2: its version 3 counts, as "
@@ -472,7 +473,6 @@ STATE_SCALA_SAYS = (
     "footprints; version 3 is in two frames; version 4 gives a column family up and renews "
     "three; version 5, which changes nothing, begins a second segment."
 )
-STATE_LINKED_SAYS = "The same with the chain CRC in each frame header."
 # Column family, key and value in hex: what a version holds, in the order of family and key.
 _TIMERS = ["0", "74696d657273", "0200"]
 STATE_VERSIONS = {
@@ -575,11 +575,12 @@ def _expected(
     }  # fmt: skip
 
 
-def state_scala_case(name: str) -> dict[str, Any]:
+def state_scala_case() -> dict[str, Any]:
     versions = [_expected(n, *each) for n, each in enumerate(STATE_SCALA_VERSIONS, 1)]
     expect = {"versions": versions, "others": []}
-    says = STATE_SCALA_SAYS if name == STATE_LOG_SCALA else STATE_LINKED_SAYS
-    return {"name": name, "is": "state log", "says": says, "expect": expect}
+    return {
+        "name": STATE_LOG_SCALA, "is": "state log", "says": STATE_SCALA_SAYS, "expect": expect
+    }  # fmt: skip
 
 
 # -- the worked example of docs/format.md -----------------------------------------------------
@@ -594,7 +595,7 @@ _SEGMENT_FIELDS = (
     "8 created_us, 28 reserved, 4 crc"
 )
 _FRAME_FIELDS = (
-    "4 magic CECF, 1 type, 1 codec, 2 header_bytes, 4 stream_id, 4 epoch, 8 seq, 8 first_offset, "
+    "4 magic CECF, 1 type, 1 codec, 2 flags, 4 stream_id, 4 chain_crc, 8 seq, 8 first_offset, "
     "8 prev_segment, 8 prev_byte, 8 schema_byte, 8 durable_upto, 8 salt, 8 min_timestamp_us, "
     "8 max_timestamp_us, 8 extent_records, 8 input_upto, 4 record_count, 4 open_windows, "
     "4 body_bytes, 4 raw_bytes, 4 body_crc, 4 header_crc"
@@ -708,7 +709,7 @@ def all_cases() -> list[dict[str, Any]]:
         {"name": QUEUE_OF_STEPS, "is": "steps", "says": QUEUE_OF_STEPS_SAYS, "expect": steps}
     )
     by_python = [state_case(name) for name in (STATE_LOG, STATE_LOG_MERGED)]
-    by_scala = [state_scala_case(name) for name in (STATE_LOG_SCALA, STATE_LOG_LINKED)]
+    by_scala = [state_scala_case()]
     return [*cases, *by_python, *by_scala, lists.case(_written)]
 
 

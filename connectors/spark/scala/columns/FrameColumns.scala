@@ -29,7 +29,7 @@ private[cecstore] final class FrameColumns(fields: IndexedSeq[Field]) extends Au
     inflater.scratch.rewind()
     rows = header.recordCount
     val end = from + header.bodyBytes
-    header.bodyCodec match {
+    header.codec match {
       case Format.CodecColumns => openByColumns(bytes, from, end, header.rawBytes)
       case codec => openWhole(header, codec, bytes, from)
     }
@@ -38,7 +38,7 @@ private[cecstore] final class FrameColumns(fields: IndexedSeq[Field]) extends Au
         message.buffers != columns.lastOption.fold(0)(_.endBuffer)) {
       throw new BadFrame(s"body: ${message.nodes} fields and ${message.buffers} buffers are not those of the schema")
     }
-    if (header.bodyCodec == Format.CodecZstdLengths) restoreOffsets()
+    if (header.codec == Format.CodecZstdLengths) restoreOffsets()
   }
 
   private def openWhole(header: FrameHeader, codec: Byte, bytes: Array[Byte], from: Int): Unit = {

@@ -7,15 +7,16 @@ import java.util.zip.CRC32C
 private[cecstore] object Format {
   val HeaderBytes = 128
   val NoSegment = -1L
-  val NotCounted = -1
   val Batch: Byte = 1
   val Schema: Byte = 2
   val CodecNone: Byte = 0
   val CodecZstd: Byte = 1
   val CodecZstdLengths: Byte = 2
   val CodecColumns: Byte = 3
-  /** In a frame's codec byte: the step goes on in the next frame. */
-  val GoesOnBit = 0x80
+  /** A BATCH frame's flag: its step goes on in the next frame. */
+  val Continues: Short = 1
+  /** A BATCH frame's flag: windows and extent are those at its end. */
+  val Counted: Short = 2
   val Data: Byte = 1
   val Open: Byte = 2
   val Check: Byte = 3

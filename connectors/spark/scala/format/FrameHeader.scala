@@ -3,10 +3,10 @@ package org.apache.spark.sql.cecstore.format
 /**
  * The first 128 bytes of a frame. docs/format.md §4.
  *
- * @param crcBefore the segment's running CRC before the frame, in place of an epoch; 0 where an older writer left it out
+ * @param chainCrc the segment's running CRC before the frame
  */
 private[cecstore] final case class FrameHeader(
-    kind: Byte, codec: Byte, streamId: Int, crcBefore: Int, seq: Long, firstOffset: Long, prevSegment: Long,
+    kind: Byte, codec: Byte, flags: Short, streamId: Int, chainCrc: Int, seq: Long, firstOffset: Long, prevSegment: Long,
     prevByte: Long, schemaByte: Long, durableUpto: Long, salt: Long, minTimestampUs: Long,
     maxTimestampUs: Long, extentRecords: Long, inputUpto: Long, recordCount: Int, openWindows: Int,
     bodyBytes: Int, rawBytes: Int, bodyCrc: Int) {
@@ -16,19 +16,19 @@ private[cecstore] final case class FrameHeader(
   def endOffset: Long = firstOffset + recordCount
   def isBatch: Boolean = kind == Batch
   /** Whether both are one frame, perhaps with another address: maintenance has copied it into a merged segment. */
-  def isCopyOf(other: FrameHeader): Boolean = copy(crcBefore = other.crcBefore, prevSegment = other.prevSegment,
+  def isCopyOf(other: FrameHeader): Boolean = copy(chainCrc = other.chainCrc, prevSegment = other.prevSegment,
     prevByte = other.prevByte, schemaByte = other.schemaByte, durableUpto = other.durableUpto, salt = other.salt) == other
-  /** How the body is compressed. */
-  def bodyCodec: Byte = (codec & ~GoesOnBit).toByte
+  /** Whether its step goes on in the next frame. */
+  def continues: Boolean = (flags & Continues) != 0
   /** Whether a version ends with this frame: only there the windows are counted. */
-  def endsVersion: Boolean = isBatch && openWindows != NotCounted
+  def endsVersion: Boolean = (flags & Counted) != 0
   def endsVersion(version: Long): Boolean = endsVersion && inputUpto == version
 
   def encoded: Array[Byte] = {
     val bytes = new Array[Byte](HeaderBytes)
     val out = littleEndian(bytes)
-    out.putInt(FrameHeader.Magic).put(kind).put(codec).putShort(HeaderBytes.toShort).putInt(streamId)
-    out.putInt(crcBefore).putLong(seq).putLong(firstOffset).putLong(prevSegment).putLong(prevByte)
+    out.putInt(FrameHeader.Magic).put(kind).put(codec).putShort(flags).putInt(streamId)
+    out.putInt(chainCrc).putLong(seq).putLong(firstOffset).putLong(prevSegment).putLong(prevByte)
     out.putLong(schemaByte).putLong(durableUpto).putLong(salt).putLong(minTimestampUs)
     out.putLong(maxTimestampUs).putLong(extentRecords).putLong(inputUpto).putInt(recordCount)
     out.putInt(openWindows).putInt(bodyBytes).putInt(rawBytes).putInt(bodyCrc)
@@ -43,29 +43,31 @@ private[cecstore] object FrameHeader {
   val Magic: Int = 0x46434543 // "CECF"
 
   /** Of a queue of operators or of many partitions. */
-  def decodeOfQueue(bytes: Array[Byte]): FrameHeader = decode(bytes, CodecColumns, GoesOnBit)
+  def decodeOfQueue(bytes: Array[Byte]): FrameHeader = decode(bytes, CodecColumns, Continues | Counted)
 
   /**
    * The CRC is proven before anything in the header is believed.
    *
    * @param codecMax state logs have none of the later codecs
-   * @param flags bits besides the codec that a BATCH frame may have
+   * @param flagsKnown that a BATCH frame may have; steps of state logs are told by their versions
    */
-  def decode(bytes: Array[Byte], codecMax: Byte = CodecZstdLengths, flags: Int = 0): FrameHeader = {
+  def decode(bytes: Array[Byte], codecMax: Byte = CodecZstdLengths, flagsKnown: Int = Counted): FrameHeader = {
     if (bytes.length < HeaderBytes) throw new BadFrame("frame header cut short")
     val in = littleEndian(bytes)
     if (in.getInt(0) != Magic) throw new BadFrame("frame magic is wrong")
     if (in.getInt(124) != crc32c(bytes, 124)) throw new BadFrame("frame header fails its checksum")
-    val h = FrameHeader(in.get(4), in.get(5), in.getInt(8), in.getInt(12), in.getLong(16), in.getLong(24), in.getLong(32),
-      in.getLong(40), in.getLong(48), in.getLong(56), in.getLong(64), in.getLong(72), in.getLong(80),
+    val h = FrameHeader(in.get(4), in.get(5), in.getShort(6), in.getInt(8), in.getInt(12), in.getLong(16), in.getLong(24),
+      in.getLong(32), in.getLong(40), in.getLong(48), in.getLong(56), in.getLong(64), in.getLong(72), in.getLong(80),
       in.getLong(88), in.getLong(96), in.getInt(104), in.getInt(108), in.getInt(112), in.getInt(116),
       in.getInt(120))
     if (h.kind != Batch && h.kind != Schema) {
       throw new NewerFrame(s"frame of unknown type ${h.kind}")
     }
-    val codec = h.codec & 0xff & ~(if (h.isBatch) flags else 0)
-    if (codec > codecMax) {
-      throw new NewerFrame(s"body with unknown codec $codec")
+    val (codec, unknown) = (h.codec & 0xff, h.flags & ~(if (h.isBatch) flagsKnown else 0))
+    if (codec > codecMax || unknown != 0) throw new NewerFrame(s"frame with flags ${h.flags}, codec $codec: unknown")
+    if (h.continues && h.endsVersion) throw new BadFrame("a step that goes on has no open windows to count yet")
+    if (!h.endsVersion && (h.openWindows != 0 || h.extentRecords != 0)) {
+      throw new BadFrame(s"${h.openWindows} open windows, extent ${h.extentRecords}: not counted")
     }
     if (h.bodyBytes < 0 || h.bodyBytes > bodyBytesMax(h.recordCount) || h.rawBytes < 0 ||
         h.rawBytes > rawBytesMax(h.bodyBytes, h.recordCount)) {

@@ -35,6 +35,7 @@ private[cecstore] object WholeSegment {
     try {
       val header = SegmentHeader.decode(bytes)
       byte = HeaderBytes
+      var runningCrc = RunningCrc.extended(0, bytes)
       var schema: Array[Byte] = null
       val frames = ArrayBuffer.empty[(Int, FrameHeader)]
       while (schema == null || byte < bytes.length) {
@@ -43,6 +44,8 @@ private[cecstore] object WholeSegment {
         val start = byte + HeaderBytes
         if (frame.bodyBytes > bytes.length - start) throw new BadFrame("body cut short")
         check(frame, header, frames.lastOption.map(_._2), schema == null, streamId)
+        if (frame.chainCrc != runningCrc) throw new BadFrame("its chain CRC is not that of the frames before it")
+        runningCrc = RunningCrc.extended(runningCrc, head)
         if (!frame.isBatch) checkBody(frame, Arrays.copyOfRange(bytes, start, start + frame.bodyBytes))
         if (schema == null) schema = Arrays.copyOfRange(bytes, start, start + frame.bodyBytes)
         else frames += ((byte, frame))
@@ -70,6 +73,7 @@ private[cecstore] object WholeSegment {
 
   /** The bytes of such a segment, part by part. `seq` and offsets count from 0. For one thread. */
   final class Encoder(header: SegmentHeader, schemaMessage: Array[Byte], streamId: Int = RecordStream) {
+    private var runningCrc = 0
     private var seq, offset = 0L
     private var (lastSegment, lastByte) = (NoSegment, 0L)
     private var byte = 0L
@@ -81,6 +85,7 @@ private[cecstore] object WholeSegment {
 
     def begin(): Seq[Array[Byte]] = {
       val head = header.encoded
+      runningCrc = RunningCrc.extended(0, head)
       byte = head.length
       val schema = added(frame(Schema, CodecNone, streamId, 0, schemaMessage.length), schemaMessage)
       framesFrom = byte
@@ -102,11 +107,12 @@ private[cecstore] object WholeSegment {
     }
 
     private def frame(kind: Byte, codec: Byte, stream: Int, seq: Long, rawBytes: Int): FrameHeader =
-      FrameHeader(kind, codec, stream, 0, seq, 0, lastSegment, lastByte, HeaderBytes, 0, header.salt,
+      FrameHeader(kind, codec, 0, stream, 0, seq, 0, lastSegment, lastByte, HeaderBytes, 0, header.salt,
         Long.MaxValue, Long.MinValue, 0, 0, 0, 0, 0, rawBytes, 0)
 
     private def added(frame: FrameHeader, body: Array[Byte]): Seq[Array[Byte]] = {
-      val head = frame.copy(bodyBytes = body.length, bodyCrc = crc32c(body, body.length)).encoded
+      val head = frame.copy(chainCrc = runningCrc, bodyBytes = body.length, bodyCrc = crc32c(body, body.length)).encoded
+      runningCrc = RunningCrc.extended(runningCrc, head)
       byte += head.length + body.length
       Seq(head, body)
     }

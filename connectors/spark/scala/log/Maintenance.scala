@@ -154,7 +154,7 @@ private[log] final class MergedBytes(ends: Seq[FrameAt], id: Long) extends Itera
 
   private def frame(h: FrameHeader, body: Array[Byte]): Seq[Array[Byte]] = {
     val (prevSegment, prevByte) = previous.getOrElse((h.prevSegment, h.prevByte))
-    Seq(h.copy(salt = salt, crcBefore = runningCrc, schemaByte = Format.HeaderBytes, durableUpto = 0,
+    Seq(h.copy(salt = salt, chainCrc = runningCrc, schemaByte = Format.HeaderBytes, durableUpto = 0,
       prevSegment = prevSegment, prevByte = prevByte).encoded, body)
   }
 

@@ -8,7 +8,7 @@ import org.apache.spark.sql.cecstore.format.{BadFrame, Body, DamagedLog, Format,
 /** A whole frame of a segment; `runningCrc` is the segment's at its end. */
 private[cecstore] final case class FrameAt(segment: SegmentReader, byte: Long, header: FrameHeader, runningCrc: Int) {
   def end: Long = byte + header.frameBytes
-  def isBefore(next: FrameAt): Boolean = end == next.byte && runningCrc == next.header.crcBefore
+  def isBefore(next: FrameAt): Boolean = end == next.byte && runningCrc == next.header.chainCrc
 }
 
 /**
@@ -50,7 +50,7 @@ private[cecstore] final class SegmentReader(inputs: OpenInputs, val id: Long) {
   // -- from the end back ------------------------------------------------------------------------
 
   private lazy val tail: Option[SegmentTail.Found] =
-    if (schema.exists(_.crcBefore != 0) && hasSoundSchema) SegmentTail.find(this) else None
+    if (schema.nonEmpty && hasSoundSchema) SegmentTail.find(this) else None
   private var isBroken = false
 
   /** Raise if a frame here was found not to follow the one before it. */
@@ -89,7 +89,7 @@ private[cecstore] final class SegmentReader(inputs: OpenInputs, val id: Long) {
       try {
         val bytes = read(byte, Format.HeaderBytes)
         val h = frameHeader(bytes, head)
-        Option.when(byte + h.frameBytes <= size)(FrameAt(this, byte, h, RunningCrc.extended(h.crcBefore, bytes)))
+        Option.when(byte + h.frameBytes <= size)(FrameAt(this, byte, h, RunningCrc.extended(h.chainCrc, bytes)))
       } catch { case _: BadFrame => None }
     }
   }
@@ -102,8 +102,7 @@ private[cecstore] final class SegmentReader(inputs: OpenInputs, val id: Long) {
 
   /** The BATCH frame at a byte, whose running CRC is that of all before it. */
   def batchAt(byte: Long): Option[FrameAt] =
-    if (schema.exists(_.crcBefore != 0)) at(byte).filter(_.header.isBatch)
-    else scanned.find(f => f.byte == byte && f.header.isBatch)
+    at(byte).filter(_.header.isBatch)
 
   /** The frames with which versions end, newest first. */
   def versionEnds: Iterator[FrameAt] = backward.filter(_.header.endsVersion)

@@ -44,7 +44,7 @@ private[log] object SegmentTail {
     if (byte == Format.HeaderBytes) return Some(Found(None, endAt(segment, byte + h.frameBytes)))
     if (!h.isBatch) return None
     val before = segment.at(if (h.prevSegment == segment.id) h.prevByte else Format.HeaderBytes)
-      .filter(p => p.end == byte && p.runningCrc == h.crcBefore)
+      .filter(p => p.end == byte && p.runningCrc == h.chainCrc)
     before.map { previous =>
       if (byte + h.frameBytes > segment.size) Found(Some(previous).filter(_.header.isBatch), (byte, "body cut short"))
       else Found(segment.at(byte), endAt(segment, byte + h.frameBytes))

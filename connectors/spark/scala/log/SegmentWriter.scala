@@ -74,7 +74,7 @@ private[cecstore] final class SegmentWriter(
     syncedBytes = 0
     val schema = Body.schemaMessage
     added(header.encoded, Array.emptyByteArray) ++
-      added(FrameHeader(Schema, CodecNone, RecordStream, runningCrc, base.nextSeq, base.nextOffset, base.segment, base.byte,
+      added(FrameHeader(Schema, CodecNone, 0, RecordStream, runningCrc, base.nextSeq, base.nextOffset, base.segment, base.byte,
         HeaderBytes, 0, header.salt, Long.MaxValue, Long.MinValue, 0, base.version, 0, 0, schema.length, schema.length,
         Format.crc32c(schema, schema.length)).encoded, schema)
   }
@@ -82,9 +82,10 @@ private[cecstore] final class SegmentWriter(
   private def frameOf(before: Base, commit: Commit, body: StoredBody, records: Int, isLast: Boolean): (Base, Seq[Array[Byte]]) = {
     val (low, high) = if (records == 0) (Long.MaxValue, Long.MinValue) else (commit.timestampUs, commit.timestampUs)
     val byte = bytes
-    val frame = added(FrameHeader(Batch, body.codec, RecordStream, runningCrc, before.nextSeq, before.nextOffset, before.segment,
-      before.byte, HeaderBytes, syncedBytes, header.salt, low, high, if (isLast) commit.extentRecords else 0, commit.version,
-      records, if (isLast) commit.openWindows.toInt else NotCounted, body.bytes.length, body.rawBytes,
+    val flags: Short = if (isLast) Counted else 0
+    val frame = added(FrameHeader(Batch, body.codec, flags, RecordStream, runningCrc, before.nextSeq, before.nextOffset,
+      before.segment, before.byte, HeaderBytes, syncedBytes, header.salt, low, high, if (isLast) commit.extentRecords else 0, commit.version,
+      records, if (isLast) commit.openWindows.toInt else 0, body.bytes.length, body.rawBytes,
       Format.crc32c(body.bytes, body.bytes.length)).encoded, body.bytes)
     val end = Base(commit.version, header.logId, header.segmentId, header.salt, before.nextSeq, byte, bytes,
       runningCrc, before.nextOffset + records)

@@ -138,7 +138,7 @@ private[cecstore] final class SegmentScan(store: Store, file: String, val id: Lo
     body
   }
 
-  def written: Long = unvouched.reverseIterator.map(_._2).find(!goesOn(_)).fold(shown.endOffset)(_.endOffset)
+  def written: Long = unvouched.reverseIterator.map(_._2).find(!_.continues).fold(shown.endOffset)(_.endOffset)
 
   /** Whether there is a whole frame of records in it, vouched for or not. */
   def hasRecords: Boolean = due > schema.seq
@@ -155,7 +155,7 @@ private[cecstore] final class SegmentScan(store: Store, file: String, val id: Lo
   def upTo(end: Long): Segment = {
     readOn(end)
     if (byte != end) throw WholeSegment.damaged(path, byte, if (bad == null) "a frame beyond its end" else bad.reason)
-    if (unvouched.lastOption.exists(last => goesOn(last._2))) {
+    if (unvouched.lastOption.exists(_._2.continues)) {
       throw WholeSegment.damaged(path, unvouched.last._1, "a step of several frames was not finished, and yet the " +
         "segment is said to be")
     }
@@ -210,7 +210,7 @@ private[cecstore] final class SegmentScan(store: Store, file: String, val id: Lo
 
   private def takeVouched(): Unit = {
     var count = unvouched.lastIndexWhere { case (at, frame) => at + frame.frameBytes <= claimed } + 1
-    while (count > 0 && goesOn(unvouched(count - 1)._2)) count -= 1 // its step is not vouched for to the end
+    while (count > 0 && unvouched(count - 1)._2.continues) count -= 1 // its step is not vouched for to the end
     unvouched.take(count).foreach { case (at, frame) =>
       shown = shown.copy(records = shown.records + frame.recordCount, frames = shown.frames + 1,
         bytes = at + frame.frameBytes - Format.HeaderBytes, leastUs = math.min(shown.leastUs, frame.minTimestampUs),
@@ -245,6 +245,4 @@ private object SegmentScan {
   private val Attempts = 4
   private val WindowBytes = 64 << 10
   private val LargeFrameBytes = 4 << 10
-
-  private def goesOn(frame: FrameHeader): Boolean = (frame.codec & Format.GoesOnBit) != 0
 }

@@ -48,7 +48,7 @@ private[tables] final class Merging(path: String, singleWriter: Boolean, conf: S
     Iterator.continually(frames.next((_, _) => true)).takeWhile(identity).map { _ =>
       val from = frames.header
       val body = java.util.Arrays.copyOfRange(frames.bytes, frames.bodyAt, frames.bodyAt + from.bodyBytes)
-      encoder.batch(StoredBody(body, from.rawBytes, from.bodyCodec), from.recordCount, from.minTimestampUs,
+      encoder.batch(StoredBody(body, from.rawBytes, from.codec), from.recordCount, from.minTimestampUs,
         from.maxTimestampUs)
     }
   }
