@@ -20,7 +20,6 @@ BODY_BYTES_MAX = 64 << 20
 RAW_BYTES_MAX = 256 << 20
 ONE_RECORD_BYTES_MAX = 2**31 - 65_536
 """Stored and decompressed, of a frame of one record: about the most that Arrow has offsets for."""
-LOG_STREAM = 0
 RECORD_STREAM = 1
 FORMAT_VERSION = 1
 SEGMENT_MAGIC = b"CECSEGM\0"
@@ -125,14 +124,14 @@ def decode_segment_header(data: bytes) -> SegmentHeader:
 class FrameHeader(NamedTuple):
     """The 128 bytes before a frame's body; fields as in docs/format.md §4.
 
-    What is not given is that of an empty frame of the log itself, before all others.
+    What is not given is that of an empty frame of records, before all others.
     """
 
     magic: int = FRAME_MAGIC
     type: int = 0
     codec: int = Codec.NONE
     flags: int = 0
-    stream_id: int = LOG_STREAM
+    stream_id: int = RECORD_STREAM
     chain_crc: int = 0
     """The segment's running CRC before this frame."""
     seq: int = 0

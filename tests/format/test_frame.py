@@ -15,7 +15,6 @@ from cec_store.format.frame import (
     FORMAT_VERSION,
     FRAME_HEADER_BYTES,
     FRAME_MAGIC_BYTES,
-    LOG_STREAM,
     NONE,
     RAW_BYTES_MAX,
     RECORD_STREAM,
@@ -127,7 +126,7 @@ def test_the_numbers_of_the_format_do_not_change() -> None:
     assert (BODY_BYTES_MAX, RAW_BYTES_MAX) == (64 * 1024 * 1024, 256 * 1024 * 1024)
     assert NONE == 0xFFFF_FFFF_FFFF_FFFF
     assert {flag.name: flag.value for flag in FrameFlags} == {"CONTINUES": 1, "COUNTED": 2}
-    assert (LOG_STREAM, RECORD_STREAM, FORMAT_VERSION) == (0, 1, 1)
+    assert (RECORD_STREAM, FORMAT_VERSION) == (1, 1)
     assert {kind.name: kind.value for kind in FrameType} == {"BATCH": 1, "SCHEMA": 2}
     assert {codec.name: codec.value for codec in Codec} == {
         "NONE": 0,
