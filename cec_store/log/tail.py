@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
 
 from cec_store.errors import CorruptLog
 from cec_store.format.durable_end import DurableEnd
+from cec_store.format.ends import EndFacts, LogKind, Verdict, judge
 from cec_store.format.frame import (
     SEGMENT_HEADER_BYTES,
     BadHeader,
@@ -17,28 +17,6 @@ from cec_store.format.frame import (
 from cec_store.log.forward_scan import ForwardScan, running_crcs_of
 from cec_store.log.known_end import prove_noted
 from cec_store.log.segment import Bad, SegmentReader, refusal
-
-
-class Verdict(Enum):
-    """Kind of the first bad byte of a segment."""
-
-    COMPLETE = "the end of a sealed segment"
-    CLEAN_END = "the end of the log"
-    TORN_TAIL = "an unfinished write: the end of the log"
-    DAMAGE = "damage to what was acknowledged"
-
-
-def judge(sealed: bool, at_seal: bool, vouched_beyond: bool, at_file_end: bool) -> Verdict:
-    """Return what the first bad byte of a segment means: docs/format.md §7, row by row.
-
-    ``sealed``: a successor says where it ends. ``at_seal``: the bad byte is that end.
-    ``vouched_beyond``: some intact header says that bytes beyond it are on disk.
-    """
-    if sealed:
-        return Verdict.COMPLETE if at_seal else Verdict.DAMAGE
-    if vouched_beyond:
-        return Verdict.DAMAGE
-    return Verdict.CLEAN_END if at_file_end else Verdict.TORN_TAIL
 
 
 @dataclass(frozen=True)
@@ -95,26 +73,22 @@ def read_tail(
     bad = scan.bad
     running_crcs = running_crcs_of(reader.header, found, noted)
     claimed = scan.claimed
-    sealed = sealed_end is not None
-    if bad.byte < file_bytes and not sealed:  # at a live log's end a writer may be appending
+    if bad.byte < file_bytes and sealed_end is None:
         claimed = max(claimed, scan.claimed_beyond())
-    # A frame's own header may vouch for what stands before it, never for itself.
-    verdict = judge(
-        sealed, bad.byte == sealed_end, claimed > bad.byte, at_file_end=bad.byte >= file_bytes
-    )
-    # A later format is named even where frames behind it vouch for it: upgrading mends that.
-    if verdict is Verdict.DAMAGE or (bad.newer and verdict is not Verdict.COMPLETE):
-        raise refusal(reader, bad)
-    end, reason = bad.byte, bad.reason
     whole = without_unfinished_step(frames)
-    if len(whole) < len(frames):
-        end, reason = frames[len(whole)][0], "a step of several frames was not finished"
-        if verdict is Verdict.COMPLETE:
-            raise CorruptLog(reader.path, end, f"{reason}, and yet the segment is said to be")
-        verdict, frames = Verdict.TORN_TAIL, whole
+    is_whole = len(whole) == len(frames)
+    step_byte = None if is_whole else frames[len(whole)][0]
+    facts = EndFacts(bad.byte, file_bytes, claimed, sealed_end, step_byte, bad.newer)
+    verdict, end = judge(LogKind.QUEUE, facts)
+    reason = bad.reason if end == bad.byte else "a step of several frames was not finished"
+    if verdict is Verdict.DAMAGE and end != bad.byte:
+        raise CorruptLog(reader.path, end, f"{reason}, and yet the segment is said to be")
+    if verdict in (Verdict.DAMAGE, Verdict.NEWER):
+        raise refusal(reader, bad)
+    frames = whole
     # A segment is published only when its SCHEMA frame is on disk.
     published = frames[0][0] + frames[0][1].frame_bytes if frames else SEGMENT_HEADER_BYTES
-    vouched = end if sealed else min(max(claimed, published), end)
+    vouched = end if sealed_end is not None else min(max(claimed, published), end)
     vouched_end = max(byte for byte in running_crcs if byte <= max(vouched, SEGMENT_HEADER_BYTES))
     crc = running_crcs[vouched_end]
     return Tail(reader, verdict, tuple(frames), end, vouched_end, crc, file_bytes, reason, noted)

@@ -11,6 +11,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from cec_store.errors import CorruptLog, UnsupportedVersion
+from cec_store.format.ends import EndFacts, LogKind, Verdict, judge
 from cec_store.format.frame import (
     FRAME_HEADER_BYTES,
     FRAME_MAGIC_BYTES,
@@ -124,12 +125,14 @@ def _read_once(folder: Folder, reader: SegmentReader, vouched: int) -> StateSegm
     frames, bad = scan.read_on(), scan.bad
     if frames and frames[0][1].type != FrameType.SCHEMA:
         frames, bad = [], Bad(SEGMENT_HEADER_BYTES, "a segment starts with its schema")
-    is_end = bad.byte >= reader.size()
-    is_damage = max(vouched, scan.claimed) > bad.byte or bad.newer
-    if not is_damage and not is_end:
-        rest = folder.read(reader.name, bad.byte, reader.size() - bad.byte)
+    file_bytes, claimed = reader.size(), max(vouched, scan.claimed)
+    facts = EndFacts(bad.byte, file_bytes, claimed, is_newer=bad.newer)
+    if bad.byte < file_bytes:
+        rest = folder.read(reader.name, bad.byte, file_bytes - bad.byte)
         # Behind the bad place: it may itself be the header of a frame that was cut short.
-        is_damage = not _is_unfinished(rest) or any(reader.headers_beyond(bad.byte + 1))
+        has_frame = any(reader.headers_beyond(bad.byte + 1))
+        facts = facts._replace(has_frame_beyond=has_frame, is_unfinished=_is_unfinished(rest))
+    verdict, _ = judge(LogKind.STATE, facts)
     return StateSegment(
         segment_id=segment_id,
         path=reader.path,
@@ -141,8 +144,8 @@ def _read_once(folder: Folder, reader: SegmentReader, vouched: int) -> StateSegm
             if header.type == FrameType.BATCH
         ),
         end=bad.byte,
-        reason="" if is_end else bad.reason,
-        refusal=refusal(reader, bad) if is_damage else None,
+        reason="" if verdict is Verdict.CLEAN_END else bad.reason,
+        refusal=refusal(reader, bad) if verdict in (Verdict.DAMAGE, Verdict.NEWER) else None,
         running_crcs=running_crcs_of(reader.header, frames),
     )
 

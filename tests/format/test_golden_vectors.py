@@ -16,6 +16,7 @@ from cec_store.format.acknowledgement import Acknowledgement
 from cec_store.format.bodies import decode_body, encode_body
 from cec_store.format.checksum import crc32c, with_crc
 from cec_store.format.durable_end import SLOTS_AT, decode_durable_ends
+from cec_store.format.ends import Verdict
 from cec_store.format.frame import (
     FRAME_HEADER_BYTES,
     SEGMENT_HEADER_BYTES,
@@ -37,7 +38,7 @@ from cec_store.inspector.verifying.log import verify
 from cec_store.log.chain import Chain
 from cec_store.log.reopening import reopen
 from cec_store.log.segment import SegmentReader
-from cec_store.log.tail import Verdict, read_tail
+from cec_store.log.tail import read_tail
 from cec_store.storage.names import manifest_name, segment_name
 from support.disks.memory_folder import MemoryFolder
 from support.paths import DOCS

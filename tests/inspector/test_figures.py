@@ -357,7 +357,7 @@ DAMAGES: list[tuple[Callable[[Path], None], str]] = [
     (newest_patched(first_offset=1), "offsets"),
     (newest_patched(seq=999), "sequence"),
     (newest_patched(prev_byte=999), "previous"),
-    (newest_patched(epoch=0), "epoch"),
+    (newest_patched(chain_crc=0), "link"),
     (newest_patched(min_timestamp_us=1), "timestamps"),
     (newest_patched(durable_upto=2**40), "durable-mark"),
     (last_frame_goes_on, "step"),
@@ -608,7 +608,6 @@ def test_every_kind_of_fault_has_its_words_and_was_seen() -> None:
         "state-file-missing",
         "state-file-damaged",
         "rows",
-        "link",
         "unreadable",
     }  # those of inspector/test_verify.py, test_reference_queues.py, test_built_in.py and
     # storage/test_permissions.py

@@ -13,6 +13,7 @@ import pytest
 from cec_store import QueueOptions
 from cec_store.errors import CorruptLog, DurabilityLost, Poisoned
 from cec_store.format.bodies import encode_body
+from cec_store.format.ends import Verdict
 from cec_store.format.frame import (
     SEGMENT_HEADER_BYTES,
     FrameHeader,
@@ -25,7 +26,7 @@ from cec_store.log.creating import create
 from cec_store.log.frames import FrameMarks
 from cec_store.log.reopening import RecoveryReport, reopen
 from cec_store.log.segment import SegmentReader
-from cec_store.log.tail import Verdict, read_tail
+from cec_store.log.tail import read_tail
 from cec_store.log.writer import LogWriter
 from cec_store.queues.appendable_queue import AppendableQueue
 from cec_store.storage.names import segment_name

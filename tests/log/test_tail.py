@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import random
-import re
 
 import pyarrow as pa
 import pytest
@@ -13,6 +11,7 @@ from cec_store.errors import CorruptLog, UnsupportedVersion
 from cec_store.format.bodies import encode_body
 from cec_store.format.checksum import crc32c
 from cec_store.format.durable_end import NOTE_BYTES
+from cec_store.format.ends import Verdict
 from cec_store.format.frame import (
     FRAME_HEADER_BYTES,
     SEGMENT_HEADER_BYTES,
@@ -24,7 +23,7 @@ from cec_store.log.creating import create
 from cec_store.log.frames import FrameMarks
 from cec_store.log.reopening import reopen
 from cec_store.log.segment import SegmentReader
-from cec_store.log.tail import Tail, Verdict, judge, read_tail
+from cec_store.log.tail import Tail, read_tail
 from cec_store.log.writer import LogWriter
 from cec_store.storage.names import durable_name, segment_name, torn_name
 from support.disks.memory_folder import MemoryFolder
@@ -94,53 +93,6 @@ def assert_refused(folder: MemoryFolder, at: int) -> None:
         assert caught.value.byte == at
         assert str(at) in str(caught.value)
         assert folder.snapshot() == before
-
-
-# -- the table --------------------------------------------------------------------------------
-
-
-ALL_FACTS = list(itertools.product([False, True], repeat=4))
-
-
-def rows_of_the_page() -> list[tuple[tuple[bool | None, ...], Verdict]]:
-    """The table of docs/format.md: what the facts have to be, None for either, and the verdict."""
-    words = {"yes": True, "no": False, "–": None}
-    verdicts = {
-        "complete": Verdict.COMPLETE,
-        "damage": Verdict.DAMAGE,
-        "clean end": Verdict.CLEAN_END,
-        "torn tail": Verdict.TORN_TAIL,
-    }
-    text = FORMAT_PAGE.read_text("utf-8")
-    text = text.partition("## 7. ")[2].partition("## 8. ")[0]
-    rows = [
-        [cell.strip() for cell in line.strip("|").split("|")]
-        for line in re.findall(r"^\|.*\|$", text, re.MULTILINE)
-    ]
-    return [
-        (tuple(words[cell] for cell in row[:4]), verdicts[row[4].strip("*").partition(":")[0]])
-        for row in rows
-        if row[0] in words
-    ]
-
-
-ROWS = rows_of_the_page()
-
-
-def matches(wanted: tuple[bool | None, ...], facts: tuple[bool, ...]) -> bool:
-    return all(want in (None, fact) for want, fact in zip(wanted, facts, strict=True))
-
-
-@pytest.mark.parametrize("facts", ALL_FACTS)
-def test_exactly_one_row_of_the_page_matches_and_is_the_verdict(facts: tuple[bool, ...]) -> None:
-    (verdict,) = [verdict for wanted, verdict in ROWS if matches(wanted, facts)]
-    assert judge(*facts) is verdict
-
-
-def test_every_verdict_and_every_row_is_reached() -> None:
-    assert {judge(*facts) for facts in ALL_FACTS} == set(Verdict)
-    assert len(ROWS) == 5
-    assert all(any(matches(wanted, facts) for facts in ALL_FACTS) for wanted, _ in ROWS)
 
 
 # -- torn tails -------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from cec_store import open_queue
+from cec_store.format.ends import judge
 from cec_store.inspector.verifying.log import verify
 from cec_store.state_logs.state_log import StateLog
 from cec_store.storage.local import LocalFolder
@@ -17,6 +18,7 @@ from support.disks.memory_folder import MemoryFolder
 from support.places.state_folders import STATE_CASES, At, expected, log_in, put, put_case
 from support.places.state_logs import EMPTY, Grown, Writer, grow
 from support.vectors import lists
+from support.vectors.ends import CASES
 from support.vectors.make import FOLDER, STATE_LOG_SCALA
 
 pytest.importorskip("pyspark")
@@ -152,3 +154,17 @@ def test_python_reads_what_scala_writes(
         assert verify(LocalFolder(folder / "0" / "0")).is_sound, seed
     assert versions > 8 * seeds
     assert families > versions
+
+
+@pytest.mark.quick
+def test_scala_judges_the_end_of_a_segment_as_python_does(tmp_path: Path) -> None:
+    """Each case of the table of docs/format.md, which tests/format/test_ends.py holds to it."""
+    lines = []
+    for kind, _, facts in CASES:
+        words = ["-" if value is None else str(value).lower() for value in facts]
+        lines.append(" ".join((kind.value.title(), *words)))
+    (tmp_path / "cases").write_text("\n".join(lines), encoding="utf-8")
+    found = run_jvm("ends", cases=tmp_path / "cases")["verdicts"]
+    for (kind, _, facts), said in zip(CASES, found, strict=True):
+        verdict, byte = judge(kind, facts)
+        assert said == f"{verdict.name.title().replace('_', '')} {byte}", (kind, facts)

@@ -1,6 +1,6 @@
 package org.apache.spark.sql.cecstore.log
 
-import org.apache.spark.sql.cecstore.format.{BadFrame, Format, FrameHeader}
+import org.apache.spark.sql.cecstore.format.{BadFrame, EndFacts, Ends, Format, FrameHeader, LogKind, Verdict}
 
 /**
  * The end of a segment: its newest whole frame, and whether what stands behind that is the unfinished write of a
@@ -66,9 +66,10 @@ private[log] object SegmentTail {
    */
   def check(segment: SegmentReader, builtOn: Long): Unit = {
     val (byte, reason) = segment.framesEnd
-    if (byte < builtOn || byte < segment.size && (!isUnfinished(segment, byte) || hasFrameBeyond(segment, byte + 1))) {
-      throw segment.damaged(byte, reason)
-    }
+    val facts = EndFacts(byte, segment.size, builtOn)
+    val all = if (byte >= segment.size) facts
+    else facts.copy(isUnfinished = isUnfinished(segment, byte), hasFrameBeyond = hasFrameBeyond(segment, byte + 1))
+    if (Ends.judge(LogKind.State, all)._1 == Verdict.Damage) throw segment.damaged(byte, reason)
   }
 
   /** Whether the file is just too short for what begins here, or goes on with zeros that were never filled. */

@@ -4,8 +4,8 @@ import java.io.FileNotFoundException
 import java.util.Arrays
 import scala.collection.mutable
 import org.apache.spark.sql.cecstore.CecLogException
-import org.apache.spark.sql.cecstore.format.{BadFrame, Format, FrameHeader, NewerFrame, SegmentHeader}
-import org.apache.spark.sql.cecstore.format.WholeSegment
+import org.apache.spark.sql.cecstore.format.{BadFrame, EndFacts, Ends, Format, FrameHeader, LogKind, NewerFrame}
+import org.apache.spark.sql.cecstore.format.{SegmentHeader, Verdict, WholeSegment}
 import org.apache.spark.sql.cecstore.queue.{DurableNote, QueueReplaced, Segment, Store}
 
 /**
@@ -154,10 +154,11 @@ private[cecstore] final class SegmentScan(store: Store, file: String, val id: Lo
   /** All of it, up to where its successor says that it ends. */
   def upTo(end: Long): Segment = {
     readOn(end)
-    if (byte != end) throw WholeSegment.damaged(path, byte, if (bad == null) "a frame beyond its end" else bad.reason)
-    if (unvouched.lastOption.exists(_._2.continues)) {
-      throw WholeSegment.damaged(path, unvouched.last._1, "a step of several frames was not finished, and yet the " +
-        "segment is said to be")
+    judged(Some(end)) match {
+      case (Verdict.Complete, _) =>
+      case (_, at) if at != byte => throw WholeSegment.damaged(path, at, "a step of several frames was not finished, and yet " +
+        "the segment is said to be")
+      case _ => throw WholeSegment.damaged(path, byte, if (bad == null) "a frame beyond its end" else bad.reason)
     }
     claimed = end
     takeVouched()
@@ -184,8 +185,15 @@ private[cecstore] final class SegmentScan(store: Store, file: String, val id: Lo
 
   private def isDamage: Boolean = {
     claimed = math.max(claimed, claimedBeyond)
-    bad.isInstanceOf[NewerFrame] || claimed > byte
+    Set(Verdict.Damage, Verdict.Newer)(judged(None)._1)
   }
+
+  // Where the file ends is not asked: its writer may be at work on it.
+  private def judged(sealedEnd: Option[Long]): (Verdict.Value, Long) = Ends.judge(LogKind.Queue,
+    EndFacts(byte, byte, claimed, sealedEnd, unfinishedStep, isNewer = bad.isInstanceOf[NewerFrame]))
+
+  private def unfinishedStep: Option[Long] =
+    unvouched.reverseIterator.takeWhile(_._2.continues).map(_._1).toSeq.lastOption
 
   private def claimedBeyond: Long = {
     val rest = try store.read(file, byte) catch { case _: FileNotFoundException => Array.emptyByteArray }

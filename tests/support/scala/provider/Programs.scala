@@ -22,6 +22,7 @@ object Programs {
     "large" -> Sizes.large,
     "heap" -> Sizes.heap,
     "leases" -> Leases.run,
+    "ends" -> EndTable.run,
     "feed" -> Feed.run,
     "lists" -> Lists.run,
     "refusedLists" -> Lists.refused,
