@@ -74,7 +74,7 @@ class FolderTree(Folder, Protocol):
     def above(self) -> FolderTree:
         """The folder that this one is in, by its path; itself, at the root."""
 
-    def require_readable(self, wanted: Callable[[str], bool]) -> None:
+    def require_readable(self, is_checked: Callable[[str], bool]) -> None:
         """Raises :class:`Unreadable` where it is known that one of these may not be read."""
 
     def remove(self) -> None: ...

@@ -1,9 +1,9 @@
-"""What a child of fork() must not go on with: files and locks that its parent has open.
+"""Files and locks that a process has open, closed in the children that it forks.
 
 A child inherits the descriptors of all open files, and none of its parent's threads. A lock would
-stay held for as long as any child lives, and what a child wrote would stand in the middle of what
-its parent writes. So descriptors are closed in the child as it begins, and each use of what they
-belonged to is an error there. A process that is made by ``spawn`` inherits nothing.
+stay held for as long as any child lives, and bytes that a child writes would land between those of
+its parent. So descriptors are closed as the child begins, and each use of their files raises
+``Forked`` there. A process that is made by ``spawn`` inherits nothing.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class OwnProcess:
         self._pid = os.getpid()
 
     def is_other(self) -> bool:
-        """Whether this is a child of that process."""
+        """Return True if the calling process is not the one that made this object."""
         return os.getpid() != self._pid
 
     def check(self, what: str) -> None:
@@ -57,7 +57,7 @@ class Descriptor:
 
     @property
     def number(self) -> int:
-        """For calls of the system; -1, which they refuse, once closed.
+        """Number of the open file for system calls; -1, which they refuse, once it is closed.
 
         Raises:
             Forked: in a child of the process that has opened it.

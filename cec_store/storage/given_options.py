@@ -29,9 +29,9 @@ def nested(given: Iterable[tuple[str, Any]]) -> dict[str, Any]:
         if not all((*above, last)):
             raise ValueError(f"{name!r} is no name of an option")
         inside = options
-        for each in above:
-            inside = inside.setdefault(each, {})
+        for part in above:
+            inside = inside.setdefault(part, {})
             if not isinstance(inside, dict):
-                raise ValueError(f"{name}: {each} has a value of its own")
+                raise ValueError(f"{name}: {part} has a value of its own")
         inside[last] = value
     return options

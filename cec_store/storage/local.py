@@ -85,8 +85,8 @@ class LocalFolder:
     def folders(self) -> dict[str, LocalFolder]:
         """The folders inside this one, whatever they are called: Spark has names of its own."""
         with os_errors_of(self.path, reading=True), os.scandir(self.path) as entries:
-            found = [entry for entry in entries if entry.is_dir(follow_symlinks=False)]
-            return {entry.name: LocalFolder(entry.path) for entry in found}
+            inside = [entry for entry in entries if entry.is_dir(follow_symlinks=False)]
+            return {entry.name: LocalFolder(entry.path) for entry in inside}
 
     def above(self) -> LocalFolder:
         """The folder that this one is in, by its path; itself, at the root."""
@@ -105,7 +105,7 @@ class LocalFolder:
                     raise
 
     def is_remote(self) -> bool:
-        """Whether this is on a network file system, as far as the list of mounts can tell."""
+        """Return True if this is on a network file system, as far as the mounts tell."""
         return is_remote(self.path)
 
     def note_of_modes(self) -> str | None:
@@ -137,11 +137,11 @@ class LocalFolder:
 
     def _require_growth(self, mount: Mount) -> None:
         """See that a file can grow here and be written at any byte; raises :class:`ReadOnly`."""
-        there = self
-        while not there.exists():
-            there = there.above()
+        folder = self
+        while not folder.exists():
+            folder = folder.above()
         try:
-            why = there._growth_fault()
+            why = folder._growth_fault()
         except ReadOnly:
             return  # whoever writes here next is told the same
         except StorageError as error:
@@ -184,9 +184,9 @@ class LocalFolder:
                 with suppress(StorageError, OSError):
                     self.unlink(name)
 
-    def require_readable(self, wanted: Callable[[str], bool]) -> None:
+    def require_readable(self, is_checked: Callable[[str], bool]) -> None:
         """Raises :class:`Unreadable` where one of these files may not be read."""
-        for name in filter(wanted, self.names() if self.exists() else ()):
+        for name in filter(is_checked, self.names() if self.exists() else ()):
             path = self._at(name)
             if not os.access(path, os.R_OK, effective_ids=True) and os.path.lexists(path):
                 if not stat.S_ISREG(mode := os.lstat(path).st_mode):
@@ -201,10 +201,10 @@ class LocalFolder:
     def size(self, name: str) -> int:
         path = self._at(name)
         with os_errors_of(path, reading=True):
-            found = os.lstat(path)
-            if not stat.S_ISREG(found.st_mode):
-                raise no_file(path, found.st_mode)
-            return found.st_size
+            status = os.lstat(path)
+            if not stat.S_ISREG(status.st_mode):
+                raise no_file(path, status.st_mode)
+            return status.st_size
 
     def identity(self, name: str) -> tuple[int, ...]:
         """Changes with every change of the file, but for those within a tick of the clock.
@@ -212,8 +212,8 @@ class LocalFolder:
         Its last number is when that was: nanoseconds since 1970 UTC.
         """
         with os_errors_of(self._at(name), reading=True):
-            found = os.stat(self._at(name), follow_symlinks=False)
-            return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+            facts = os.stat(self._at(name), follow_symlinks=False)
+            return facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns
 
     def read(self, name: str, byte: int, size: int) -> bytes:
         """Up to ``size`` bytes from ``byte``; fewer only where the file ends."""
@@ -262,7 +262,7 @@ class LocalFolder:
             return LocalFile(open_file(path, os.O_WRONLY | os.O_CREAT))
 
     def is_held(self, name: str) -> bool:
-        """Whether somebody has this file open from :meth:`create_held`; not where it is gone."""
+        """Return True if this file is locked, as by :meth:`create_held`; False if it is gone."""
         path = self._at(name)
         with os_errors_of(path), suppress(FileNotFoundError):
             descriptor = open_file(path, os.O_RDONLY)

@@ -71,7 +71,7 @@ class LocalLock:
         _locks.add(self)
 
     def is_on(self, file: tuple[int, int]) -> bool:
-        """Whether this process holds this file's lock by it."""
+        """Return True if this process holds, by this lock, the file of that device and inode."""
         try:
             return self._file == file and self._descriptor.number >= 0
         except Forked:
@@ -88,7 +88,7 @@ _locks: WeakSet[LocalLock] = WeakSet()
 
 
 def is_locked_here(path: str) -> bool:
-    """Whether a :class:`LocalLock` of this process is on the file."""
+    """Return True if this process holds a :class:`LocalLock` on the file; False if it is gone."""
     try:
         file = _identity(os.stat(path))
     except FileNotFoundError:
@@ -96,13 +96,13 @@ def is_locked_here(path: str) -> bool:
     return any(lock.is_on(file) for lock in list(_locks))
 
 
-def _identity(found: os.stat_result) -> tuple[int, int]:
-    return found.st_dev, found.st_ino
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
 
 
 @contextmanager
 def closed_on_failure(descriptor: Descriptor) -> Iterator[Descriptor]:
-    """What the block opens is nobody's to close yet, should it fail."""
+    """Yield ``descriptor``, and close it if the block raises: nobody else would."""
     try:
         yield descriptor
     except BaseException:

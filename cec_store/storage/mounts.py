@@ -81,7 +81,7 @@ class Mount:
         ):
             return _VOLATILE
         if self.is_remote or self.kind in ("tmpfs", "ramfs"):
-            return next(said for kind, said in _KNOWN if re.match(kind, self.kind))
+            return next(risk for kind, risk in _KNOWN if re.match(kind, self.kind))
         return None
 
     def warn(self, path: str) -> None:
@@ -137,14 +137,14 @@ def _mount_in(path: str, mounts: Iterable[str], device: str) -> Mount | None:
     systems (btrfs) have devices of their own for parts of them, of which there are none.
     """
     path = os.path.join(path, "")
-    best, found = (False, 0), None
+    best, mount = (False, 0), None
     for fields in (line.split() for line in mounts):
         point = _plain(fields[4])
         rank = (fields[2] == device, len(os.path.join(point, "")))
         if path.startswith(os.path.join(point, "")) and rank >= best:
             kind, source, *options = fields[fields.index("-") + 1 :]
-            best, found = rank, Mount(kind, _plain(source), point, ",".join(options))
-    return found
+            best, mount = rank, Mount(kind, _plain(source), point, ",".join(options))
+    return mount
 
 
 def _plain(field: str) -> str:

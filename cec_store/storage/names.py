@@ -38,7 +38,7 @@ def manifest_epoch_of(name: str) -> int | None:
 
 
 def claim_name(epoch: int) -> str:
-    """What a writer leaves while it is taking over, until its manifest is there."""
+    """Return the name of the file that claims an epoch until the writer's manifest is there."""
     return f"claim-{epoch:010d}.tmp"
 
 
@@ -124,12 +124,12 @@ def takeover_of_lock(name: str, consumer: str) -> int | None:
 
 
 def is_of_consumer_takeover(name: str) -> bool:
-    """Whether the file is there because somebody has taken over a consumer."""
+    """Return True for acknowledgements or a lock that a takeover of a consumer has made."""
     return _CONSUMER_TAKEOVER.fullmatch(name) is not None
 
 
 def is_consumer_lock(name: str) -> bool:
-    """Whether consumers hold this file, each its own or one for all."""
+    """Return True for a lock of consumers: that of one consumer, or ``CONSUMERS_LOCK``."""
     return name == CONSUMERS_LOCK or _CONSUMER_LOCK.fullmatch(name) is not None
 
 
@@ -139,12 +139,12 @@ def index_data_name(token: int) -> str:
 
 
 def is_index_data(name: str) -> bool:
-    """Whether this is the name of a file of the index."""
+    """Return True if this is the name of a data file of the index."""
     return _INDEX_DATA.fullmatch(name) is not None
 
 
 def temporary_name(name: str) -> str:
-    """What a file is called until it is complete and renamed to ``name``."""
+    """Return the name that a file has until it is complete and is renamed to ``name``."""
     return f"{name}.tmp"
 
 
@@ -154,7 +154,7 @@ def probe_name(token: str) -> str:
 
 
 def is_probe(name: str) -> bool:
-    """Whether somebody was looking what the store does, and may have died over it."""
+    """Return True for the name of a probe, which a process that was killed may have left."""
     return _PROBE.fullmatch(name) is not None
 
 
@@ -182,7 +182,7 @@ def log_folder_name(number: int) -> str:
 
 
 def is_log_folder(name: str) -> bool:
-    """Whether it is the last part of such a folder's name."""
+    """Return True if this is the last part of a name that :func:`log_folder_name` returns."""
     return _LOG_FOLDER.fullmatch(name) is not None
 
 
@@ -198,7 +198,11 @@ def data_object_name(query: str, batch: int, partition: int, segment_id: int) ->
 
 
 def data_folder_name(query: str, batch: int) -> str:
-    """What the tasks of a batch make."""
+    """Return the folder, below the queue, of the segments that the tasks of a batch make.
+
+    Raises:
+        ValueError: ``query`` is not a consumer's name.
+    """
     return f"{DATA_FOLDER}/{check_consumer_name(query)}/{batch}"
 
 

@@ -47,8 +47,8 @@ class OpenedOnce(Generic[_Opened]):
     def _begin_child(self) -> None:
         inherited = self._shared
         self._forget()
-        for each in inherited.values():
-            each.opened.close()
+        for shared in inherited.values():
+            shared.opened.close()
 
     def share(
         self, folder: LocalFolder, name: str, open_: Callable[[], _Opened]

@@ -1,4 +1,4 @@
-"""What users may give as a path, and which of these are URLs."""
+"""Paths as users may give them, and the rule that tells URLs of stores from local paths."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ def check_local(path: str) -> str:
     """
     if not path:
         raise ValueError("the path is empty")
-    found = _SCHEME.match(path)
-    if found:
-        scheme = found[1] or found[2]
+    match = _SCHEME.match(path)
+    if match:
+        scheme = match[1] or match[2]
         advice = "name one of this machine"
-        if not found[1]:  # pathlib makes one slash of two
+        if not match[1]:  # pathlib makes one slash of two
             advice = f"a URL begins with {scheme}://, and is given as text"
         raise ValueError(f"{path}: only local paths are taken here, not {scheme}://; {advice}")
     return path
 
 
 def is_url(path: AnyPath) -> bool:
-    """Whether this names a store, as ``s3://bucket/queue`` does, and no local file."""
-    found = _SCHEME.match(os.fsdecode(path))
-    return found is not None and found[1] is not None and found[1].lower() != "file"
+    """Return True for the URL of a store, such as ``s3://bucket/queue``; ``file://`` is none."""
+    match = _SCHEME.match(os.fsdecode(path))
+    return match is not None and match[1] is not None and match[1].lower() != "file"

@@ -12,7 +12,7 @@ _Found = TypeVar("_Found")
 
 
 def retry_while_busy(take: Callable[[], _Found], busy: type[Exception], wait_s: float) -> _Found:
-    """What ``take`` returns, called until it does not raise ``busy``.
+    """Return the result of ``take``, which is called again while it raises ``busy``.
 
     The error is raised once ``wait_s`` seconds have passed.
     """
@@ -31,10 +31,10 @@ def retry_when_changed(
     missed: type[Exception] | tuple[type[Exception], ...],
     has_changed: Callable[[], bool] = lambda: True,
 ) -> _Found:
-    """What ``look`` gives, which reads beside a writer and raises ``missed`` where that is felt.
+    """Return the result of ``look``, called again at once where it raises ``missed``.
 
-    Then it looks again, at once and up to four times in all, unless ``has_changed`` can tell that
-    nothing has.
+    ``look`` reads files that a writer may change meanwhile. The error is raised by the fourth call,
+    or as soon as ``has_changed`` returns False, because then another call would fail alike.
     """
     for _ in range(_LOOKS - 1):
         try:

@@ -1,4 +1,4 @@
-"""What the system says about a file, in the store's own errors and words."""
+"""Errors of the system about a file, turned into the store's own errors."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ def is_full_disk(error: Exception, path: str) -> bool:
     if "Input/output error" not in str(error):
         return False
     try:
-        found = os.statvfs(os.path.dirname(path) or ".")
+        disk = os.statvfs(os.path.dirname(path) or ".")
     except OSError:
         return False
-    return found.f_bavail * found.f_frsize < _LMDB_ROOM_BYTES
+    return disk.f_bavail * disk.f_frsize < _LMDB_ROOM_BYTES
 
 
 def _own_error(path: str, error: OSError, reading: bool) -> StorageError:
@@ -86,9 +86,9 @@ def _user(number: int) -> str:
 
 def _whose(path: str) -> str:
     try:
-        found = os.lstat(path)
+        status = os.lstat(path)
     except FileNotFoundError:
         return _whose(os.path.dirname(path))
     except OSError:
         return "a folder above it may not be entered"
-    return f"{path} belongs to {_user(found.st_uid)}, mode {stat.S_IMODE(found.st_mode):04o}"
+    return f"{path} belongs to {_user(status.st_uid)}, mode {stat.S_IMODE(status.st_mode):04o}"

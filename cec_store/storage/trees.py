@@ -32,7 +32,7 @@ _NO_LINK = {
 
 
 def checksums_of(folder: Folder, name: str) -> bytes:
-    """What Hadoop's local file system keeps hidden beside a file of this name; empty: nothing."""
+    """Return the bytes of Hadoop's hidden ``.<name>.crc`` beside a file; empty if there is none."""
     if not isinstance(folder, LocalFolder):
         return b""
     path = os.path.join(folder.path, f".{check_name(name)}.crc")
@@ -167,8 +167,8 @@ def sync_files(folder: LocalFolder) -> None:
         path = os.path.join(folder.path, name)
         with os_errors_of(path), opened(path, os.O_RDONLY) as descriptor:
             os.fsync(descriptor)
-    for each in inside.values():
-        sync_files(each)
+    for child in inside.values():
+        sync_files(child)
     folder.sync_names()
 
 
@@ -181,9 +181,9 @@ def copy(source: Folder, name: str, target: Folder, size: int) -> None:
     file = target.create(name)
     try:
         for byte in range(0, size, _CHUNK_BYTES):
-            wanted = min(_CHUNK_BYTES, size - byte)
-            data = source.read(name, byte, wanted)
-            if len(data) < wanted:
+            length = min(_CHUNK_BYTES, size - byte)
+            data = source.read(name, byte, length)
+            if len(data) < length:
                 raise FileNotFoundError(f"{source.path}/{name}: was cut while it was copied")
             file.write([data])
         file.sync()

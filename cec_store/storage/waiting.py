@@ -87,7 +87,7 @@ class Call(Generic[_Result]):
         return self._work is None
 
     def result(self) -> _Result:
-        """What the work returned or raised; waits for it."""
+        """Wait for the call to be made, and return or raise what the work returned or raised."""
         with self._is_open:
             if self._error is not None:
                 raise self._error

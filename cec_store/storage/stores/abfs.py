@@ -42,8 +42,8 @@ class AbfsFileSystem(FileSystem):
 
     def failure_of(self, error: BaseException) -> Failure:
         code = getattr(error, "error_code", None)
-        if code and (found := _OF_CODE.get(str(getattr(code, "value", code)))):
-            return found
+        if code and (failure := _OF_CODE.get(str(getattr(code, "value", code)))):
+            return failure
         if "account_name" in str(error) or "connection_string" in str(error):
             return Failure.NO_CREDENTIALS
         if isinstance(status := getattr(error, "status_code", None), int):

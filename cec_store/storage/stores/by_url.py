@@ -97,12 +97,12 @@ def store_at(
         CredentialsRefused: that package finds no credentials, and asks for them at once.
     """
     given = os.fsdecode(path_or_url)
-    found = _url_in(given)
-    if isinstance(found, LocalStore):
+    location = _url_in(given)
+    if isinstance(location, LocalStore):
         if storage_options:
             raise ValueError(f"{given}: local files have no storage_options")
-        return found
-    url, kind = found
+        return location
+    url, kind = location
     options = dict(storage_options or {})
     is_alone = options.pop("single_writer", False)
     if not isinstance(is_alone, bool):
@@ -119,26 +119,26 @@ def name_of(path_or_url: AnyPath) -> str:
     Raises:
         ValueError: as there.
     """
-    found = _url_in(os.fsdecode(path_or_url))
-    return found.url if isinstance(found, LocalStore) else found[0]
+    location = _url_in(os.fsdecode(path_or_url))
+    return location.url if isinstance(location, LocalStore) else location[0]
 
 
 def _url_in(given: str) -> LocalStore | tuple[str, _Kind]:
     """Return the store of local files, or the URL and how it is reached."""
-    found = _SCHEME.fullmatch(given)
-    mistyped = None if found else _MISTYPED.fullmatch(given)
+    match = _SCHEME.fullmatch(given)
+    mistyped = None if match else _MISTYPED.fullmatch(given)
     if mistyped and mistyped[1].lower() in {*_KINDS, "file"}:
         slashes = ":///" if mistyped[1].lower() == "file" else "://"
         raise ValueError(
             f"{given}: neither a URL nor a plain path; write {mistyped[1]}{slashes}{mistyped[2]}, "
             f"or ./{given} for a local folder of that name"
         )
-    if found is None or found[1].lower() == "file":
-        return LocalStore(_path_in(found[2], given) if found else given)
-    scheme = found[1].lower()
-    _check(given, scheme, found[2])
+    if match is None or match[1].lower() == "file":
+        return LocalStore(_path_in(match[2], given) if match else given)
+    scheme = match[1].lower()
+    _check(given, scheme, match[2])
     kind = _KINDS.get(scheme) or _unknown_kind(given, scheme)
-    return f"{scheme}://{found[2].rstrip('/')}", kind
+    return f"{scheme}://{match[2].rstrip('/')}", kind
 
 
 def _path_in(rest: str, url: str) -> str:
@@ -154,12 +154,12 @@ def _check(url: str, scheme: str, rest: str) -> None:
         raise ValueError(f"{scheme}://: the URL holds a password; give it in storage_options")
     if not bucket and scheme in _KINDS and scheme != "memory":
         raise ValueError(f"{url}: names no bucket, container or host")
-    if any(each in ("", ".", "..") for each in folders):
+    if any(folder in ("", ".", "..") for folder in folders):
         raise ValueError(f"{url}: has an empty part, or one that is . or ..")
 
 
 def _unknown_kind(url: str, scheme: str) -> _Kind:
-    known = ", ".join(f"{each}://" for each in _KINDS)
+    known = ", ".join(f"{name}://" for name in _KINDS)
     try:
         from fsspec.registry import known_implementations
     except ImportError:

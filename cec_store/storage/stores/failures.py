@@ -1,4 +1,4 @@
-"""What the errors of file systems mean, and what the store says of them."""
+"""Kinds of failures of a file system's calls, and the errors that a store raises for them."""
 
 from __future__ import annotations
 
@@ -57,19 +57,19 @@ _OF_STATUS = {
 
 def chain_of(error: BaseException) -> Iterator[BaseException]:
     """The error, and what it was raised from."""
-    found: BaseException | None = error
-    while found is not None:
-        yield found
-        found = found.__cause__
+    link: BaseException | None = error
+    while link is not None:
+        yield link
+        link = link.__cause__
 
 
 def failure_of_status(status: int) -> Failure:
-    """What an HTTP status says by itself."""
+    """Return the failure that an HTTP status stands for where nothing else tells more."""
     return _OF_STATUS.get(status, Failure.PASSING if status >= 500 else Failure.OTHER)
 
 
 def failure_of(error: BaseException) -> Failure:
-    """What an error says that is one of Python's own."""
+    """Return the failure that an error of Python's own types stands for; ``OTHER`` for the rest."""
     if isinstance(error, FileNotFoundError):
         return Failure.ABSENT
     if isinstance(error, FileExistsError):
@@ -84,43 +84,43 @@ def failure_of(error: BaseException) -> Failure:
 
 
 def error_for(failure: Failure, place: str, error: BaseException, *, reading: bool) -> Exception:
-    """What to raise for a failure, which is not of the kind that a caller handles itself.
+    """Return the exception to raise for a failure that the caller does not handle itself.
 
-    ``place`` is the URL of what was asked for.
+    ``place`` is the URL that was asked for; ``reading`` is False for a call that writes.
     """
-    said = " ".join(str(error).split()) or type(error).__name__
+    reason = " ".join(str(error).split()) or type(error).__name__
     if failure is Failure.ABSENT:
         return FileNotFoundError(f"{place}: no such object")
     if failure is Failure.PASSING:
         what = "the store cannot be reached, or is too busy; try again, and check the address"
-        return StoreUnreachable(f"{place}: {what} and the network ({said})")
+        return StoreUnreachable(f"{place}: {what} and the network ({reason})")
     if failure is Failure.NO_BUCKET:
         what = "there is no such bucket or container; make it, or correct the name"
-        return NoSuchBucket(f"{place}: {what} ({said})")
+        return NoSuchBucket(f"{place}: {what} ({reason})")
     if failure is Failure.NO_CREDENTIALS:
         what = "no credentials were found; give them in storage_options, or where the store's own"
-        return CredentialsRefused(f"{place}: {what} tools look for them ({said})")
+        return CredentialsRefused(f"{place}: {what} tools look for them ({reason})")
     if failure is Failure.BAD_CREDENTIALS:
         what = "the store does not accept these credentials; correct or renew them"
-        return CredentialsRefused(f"{place}: {what} ({said})")
+        return CredentialsRefused(f"{place}: {what} ({reason})")
     if failure is Failure.SKEWED_CLOCK:
         what = f"this machine's clock is off{_skew_of(error)}, and the store refuses requests of"
-        return StorageError(f"{place}: {what} another time; set the clock, by NTP ({said})")
+        return StorageError(f"{place}: {what} another time; set the clock, by NTP ({reason})")
     if failure is Failure.FORBIDDEN and reading:
         what = "these credentials may not read it, or it is not there and they may not list;"
-        return Unreadable(f"{place}: {what} ask for both rights ({said})")
+        return Unreadable(f"{place}: {what} ask for both rights ({reason})")
     if failure is Failure.FORBIDDEN:
         what = "these credentials may not write here; ask for the right to put and delete"
-        return ReadOnly(f"{place}: {what} ({said})")
+        return ReadOnly(f"{place}: {what} ({reason})")
     if failure is Failure.UNCONDITIONAL:
-        return no_exclusive_create(place, said)
-    return StorageError(f"{place}: {said}")
+        return no_exclusive_create(place, reason)
+    return StorageError(f"{place}: {reason}")
 
 
 def _skew_of(error: BaseException) -> str:
     """By how much the answer's date differs from this machine's; nothing where it has none."""
-    for each in chain_of(error):
-        response = getattr(each, "response", None)
+    for cause in chain_of(error):
+        response = getattr(cause, "response", None)
         if isinstance(response, dict):
             date = response.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date")
             with suppress(TypeError, ValueError):

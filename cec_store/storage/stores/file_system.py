@@ -68,33 +68,33 @@ class FileSystem:
         return bytes(self.calls.cat_file(path, start=byte, end=end))
 
     def size(self, path: str) -> int:
-        found = self.calls.info(path)
-        if found["type"] != "file":
+        info = self.calls.info(path)
+        if info["type"] != "file":
             raise FileNotFoundError(path)
-        return int(found["size"])
+        return int(info["size"])
 
     def modified_us(self, path: str) -> int:
         """When an object was made, by the server's clock; microseconds since 1970."""
-        found = self.calls.info(path)
+        info = self.calls.info(path)
         for name in ("LastModified", "last_modified", "mtime"):
-            if found.get(name) is not None:
-                return _microseconds(found[name])
+            if info.get(name) is not None:
+                return _microseconds(info[name])
         raise OSError(f"{path}: this kind of store does not say when an object was made")
 
     def list(self, path: str) -> list[Entry]:
-        """Of a folder; nothing where it is not there."""
+        """Return the entries of a folder; none if it is missing, an error if its bucket is."""
         self.calls.invalidate_cache()
         try:
-            found = self.calls.ls(path, detail=True)
+            infos = self.calls.ls(path, detail=True)
         except FileNotFoundError as error:
             if self.failure_of(error) is Failure.NO_BUCKET:
                 raise
             return []
         inside = path.rstrip("/") + "/"
         return [
-            Entry(name, int(each["size"]) if each["type"] == "file" else None)
-            for each in found
-            if (name := _name_in(inside, each["name"]))
+            Entry(name, int(info["size"]) if info["type"] == "file" else None)
+            for info in infos
+            if (name := _name_in(inside, info["name"]))
         ]
 
     def delete(self, paths: Iterable[str]) -> None:
@@ -104,7 +104,7 @@ class FileSystem:
                 self.calls.rm_file(path)
 
     def failure_of(self, error: BaseException) -> Failure:
-        """What an error of a call means."""
+        """Return the kind of failure that an error of a call stands for."""
         return failure_of(error)
 
 
@@ -126,7 +126,7 @@ class CreatingFileSystem(FileSystem):
 
     creates_exclusively = True
     extra = ""
-    """Of this package, by which it is installed."""
+    """Extra of this package, ``cec-store[…]``, that installs a release which is new enough."""
 
     def __init__(self, calls: Any) -> None:
         """Raises :class:`StoreNotInstalled` where it is too old for conditional creates.

@@ -14,7 +14,7 @@ from cec_store.storage.stores.store import Store
 from cec_store.storage.stores.store_folder import StoreFolder
 
 StorageOptions = Mapping[str, Any]
-"""Of the fsspec file system of a URL, as pandas takes them."""
+"""Options of the fsspec file system of a URL, as pandas takes them."""
 AnyFolder = LocalFolder | StoreFolder
 _Folder = TypeVar("_Folder", bound=Folder)
 
@@ -42,10 +42,13 @@ def folders_at(
     paths: tuple[AnyPath | AnyFolder, AnyPath | AnyFolder],
     storage_options: StorageOptions | None = None,
 ) -> tuple[AnyFolder, AnyFolder]:
-    """Of two paths, of which the options are for those that are URLs; errors as above."""
+    """Return the folders of two paths; the options are for those that are URLs.
 
-    def is_remote(each: AnyPath | AnyFolder) -> bool:
-        return isinstance(each, PATH_TYPES) and is_url(each)
+    Raises the errors of :func:`folder_at`, also for options where neither path is a URL.
+    """
+
+    def is_remote(path: AnyPath | AnyFolder) -> bool:
+        return isinstance(path, PATH_TYPES) and is_url(path)
 
     for_all = storage_options if not any(map(is_remote, paths)) else None
     first, second = paths

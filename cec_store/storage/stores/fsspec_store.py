@@ -86,7 +86,7 @@ class FsspecStore:
         return errors.count(None)
 
     def create(self, name: str, parts: Sequence[bytes]) -> None:
-        """As :meth:`Store.create`.
+        """Make an object as :meth:`Store.create` does, trying again where no reply came.
 
         Raises:
             NoExclusiveCreate: it has no conditional create, and ``single_writer`` is not set.
@@ -141,24 +141,31 @@ class FsspecStore:
     def _holds(
         self, path: str, place: str, data: bytes, after: BaseException | None = None
     ) -> bool:
-        """Whether exactly these bytes are there. ``after``: the failure of what should say so."""
+        """Return True if there is an object of this name and it has exactly these bytes.
+
+        ``after`` is the error of a create of which it is not known whether it had its effect.
+
+        Raises:
+            FileExistsError: with ``after``, other bytes are there.
+            StorageError: the object cannot be read; with ``after`` a :class:`StoreUnreachable`.
+        """
         try:
             # One byte more tells a longer object from an equal one.
-            found = self._asked(place, lambda calls: _read(calls, path, 0, len(data) + 1))
+            stored = self._asked(place, lambda calls: _read(calls, path, 0, len(data) + 1))
         except FileNotFoundError:
             return False
         except StorageError as error:
             if after is None:
                 raise
             raise self._unknown(place, after) from error
-        if after is not None and found != data:
+        if after is not None and stored != data:
             raise FileExistsError(f"{place}: is there already") from after
-        return found == data
+        return stored == data
 
     def _unknown(self, place: str, error: BaseException) -> StoreUnreachable:
         what = "it is not known whether this object was made; look for it, or use another name"
-        found = error_for(Failure.PASSING, place, error, reading=False)
-        return StoreUnreachable(f"{found}; {what}")
+        cause = error_for(Failure.PASSING, place, error, reading=False)
+        return StoreUnreachable(f"{cause}; {what}")
 
     def read(self, name: str, byte: int = 0, size: int | None = None) -> bytes:
         check_range(byte, size)
@@ -185,10 +192,10 @@ class FsspecStore:
 
     def list(self, folder: str = "") -> list[Entry]:
         path = self._path_of(folder) if folder else self._root or "/"
-        found = self._asked(self._place_of(folder), lambda calls: calls.list(path))
+        entries = self._asked(self._place_of(folder), lambda calls: calls.list(path))
         return sorted(
-            (each for each in found if is_object_name(each.name)),
-            key=lambda each: (each.name, each.is_folder),
+            (entry for entry in entries if is_object_name(entry.name)),
+            key=lambda entry: (entry.name, entry.is_folder),
         )
 
     def delete(self, names: Iterable[str]) -> None:
@@ -198,7 +205,12 @@ class FsspecStore:
     def _asked(
         self, place: str, call: Callable[[FileSystem], _Result], *, reading: bool = True
     ) -> _Result:
-        """What a call returns that may be made any number of times."""
+        """Return the result of ``call``, which is made again where its failure may pass.
+
+        Raises:
+            FileNotFoundError: there is no such object.
+            StorageError: the call failed otherwise; its type says how.
+        """
         last = Exception()
         for number in self._retries.turns():
             if number > 1:
@@ -222,12 +234,12 @@ class FsspecStore:
         return self._calls
 
     def _failure_of(self, error: BaseException) -> Failure:
-        found = Failure.OTHER
-        for each in chain_of(error):
-            found = self._calls.failure_of(each)
-            if found is not Failure.OTHER:
+        failure = Failure.OTHER
+        for cause in chain_of(error):
+            failure = self._calls.failure_of(cause)
+            if failure is not Failure.OTHER:
                 break
-        return found
+        return failure
 
     def _path_of(self, name: str) -> str:
         return f"{self._root.rstrip('/')}/{check_object_name(name)}"
@@ -240,6 +252,6 @@ def _read(calls: FileSystem, path: str, byte: int, end: int | None) -> bytes:
     try:
         return calls.read(path, byte, end)
     except Exception as error:
-        if any(calls.failure_of(each) is Failure.PAST_END for each in chain_of(error)):
+        if any(calls.failure_of(cause) is Failure.PAST_END for cause in chain_of(error)):
             return b""
         raise

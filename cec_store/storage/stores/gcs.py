@@ -65,22 +65,22 @@ class GcsFileSystem(CreatingFileSystem):
     def failure_of(self, error: BaseException) -> Failure:
         if isinstance(error, ZonalBucket):
             return Failure.UNCONDITIONAL
-        said = str(error).lower()
-        if "bucket" in said and ("not exist" in said or "not found" in said):
+        text = str(error).lower()
+        if "bucket" in text and ("not exist" in text or "not found" in text):
             return Failure.NO_BUCKET
         if "defaultcredentialserror" in type(error).__name__.lower():
             return Failure.NO_CREDENTIALS
         if "refresherror" in type(error).__name__.lower():
             return Failure.BAD_CREDENTIALS
         # gcsfs says these by an OSError or ValueError without a number.
-        if said.startswith("forbidden"):
+        if text.startswith("forbidden"):
             return Failure.FORBIDDEN
-        if "invalid credentials" in said or "anonymous caller" in said:
+        if "invalid credentials" in text or "anonymous caller" in text:
             return Failure.BAD_CREDENTIALS
         code = getattr(error, "code", None)
         if isinstance(code, (int, str)) and str(code).isdigit():
             return failure_of_status(int(code))
-        if "requested range not satisfiable" in said or "requestedrangenotsatisfiable" in said:
+        if "requested range not satisfiable" in text or "requestedrangenotsatisfiable" in text:
             return Failure.PAST_END
         if type(error).__module__.startswith(("aiohttp", "requests")):
             return Failure.PASSING

@@ -51,10 +51,10 @@ class LocalStore:
         return LocalFolder(os.path.join(self._root.path, folder)) if folder else self._root
 
     def create(self, name: str, parts: Sequence[bytes]) -> None:
-        """As :meth:`Store.create`.
+        """Make an object as :meth:`Store.create` does, by a hidden file that is linked to its name.
 
         Raises:
-            DurabilityLost: it is there, but its name may go with the power.
+            DurabilityLost: it is there, but a power cut may take its name.
             NoExclusiveCreate: this file system has no hard links.
         """
         folder, last = self._folder_of(name)
@@ -97,9 +97,9 @@ class LocalStore:
         check_range(byte, size)
         folder, last = self._folder_of(name)
         with self._files_only(name):
-            there = folder.size(last) - byte
-            wanted = there if size is None else min(size, there)
-            return folder.read(last, byte, wanted) if wanted > 0 else b""
+            rest = folder.size(last) - byte
+            count = rest if size is None else min(size, rest)
+            return folder.read(last, byte, count) if count > 0 else b""
 
     def size(self, name: str) -> int:
         folder, last = self._folder_of(name)
@@ -126,13 +126,13 @@ class LocalStore:
 
     def list(self, folder: str = "") -> list[Entry]:
         path = self._at(check_object_name(folder) if folder else "").path
-        found = []
+        listed = []
         absent = suppress(FileNotFoundError, NotADirectoryError)
         with os_errors_of(path, reading=True), absent, os.scandir(path) as entries:
             for entry in entries:
                 if is_object_name(entry.name):
-                    found += _entries_of(entry)
-        return sorted(found)
+                    listed += _entries_of(entry)
+        return sorted(listed)
 
     def delete(self, names: Iterable[str]) -> None:
         touched = {}
@@ -157,8 +157,8 @@ def _entries_of(entry: os.DirEntry[str]) -> list[Entry]:
     A link, a FIFO or a device is listed as the object in whose place it is: reading refuses it.
     """
     with suppress(FileNotFoundError):
-        found = entry.stat(follow_symlinks=False)
-        return [Entry(entry.name, None if stat.S_ISDIR(found.st_mode) else found.st_size)]
+        status = entry.stat(follow_symlinks=False)
+        return [Entry(entry.name, None if stat.S_ISDIR(status.st_mode) else status.st_size)]
     return []
 
 

@@ -11,7 +11,7 @@ BLOCK_BYTES = 1 << 20
 _BLOCKS_MAX = 64
 _BLOCKS_AHEAD_MAX = 8
 _APART_BYTES = 4 * BLOCK_BYTES
-"""What is at least so large is read by itself, and not kept."""
+"""Bytes from which on a read goes straight to the store, and is not kept."""
 
 
 class ReadAhead:
@@ -39,7 +39,7 @@ class ReadAhead:
         self._lock = Lock()
 
     def read(self, name: str, byte: int, size: int) -> bytes:
-        """As :meth:`Store.read`."""
+        """Return up to ``size`` bytes from ``byte``, as :meth:`Store.read` does."""
         if size >= max(_APART_BYTES, self._block_bytes):
             return self._store.read(name, byte, size)
         parts: list[bytes] = []
@@ -57,7 +57,7 @@ class ReadAhead:
             return self._ends.get(name)
 
     def forget(self, folder: str) -> None:
-        """What is kept of the objects in a folder and below it."""
+        """Drop all blocks and sizes that are kept of objects in a folder and below it."""
         inside = f"{folder}/" if folder else ""
         with self._lock:
             self._looks[folder] = self._looks.get(folder, 0) + 1
@@ -67,25 +67,25 @@ class ReadAhead:
                 for name in [name for name in kept if name.startswith(inside)]:
                     del kept[name]
 
-    def _block(self, name: str, number: int, wanted: int) -> bytes:
-        """One block, empty behind the object's end; those up to ``wanted`` are read with it."""
+    def _block(self, name: str, number: int, last: int) -> bytes:
+        """One block, empty behind the object's end; those up to ``last`` are read with it."""
         with self._lock:
             if (name, number) in self._blocks:
                 self._blocks.move_to_end((name, number))
                 return self._blocks[name, number]
             if number * self._block_bytes >= self._ends.get(name, number * self._block_bytes + 1):
                 return b""
-            start, count = self._run(name, number, wanted)
+            start, count = self._run(name, number, last)
             looks = self._looks_of(name)
         at = self._block_bytes
         data = self._store.read(name, start * at, count * at)
-        found = [data[n * at : (n + 1) * at] for n in range(count)]
+        blocks = [data[n * at : (n + 1) * at] for n in range(count)]
         with self._lock:
             if looks == self._looks_of(name):  # else it may be older than a listing since
-                self._keep(name, start, found)
-        return found[number - start]
+                self._keep(name, start, blocks)
+        return blocks[number - start]
 
-    def _run(self, name: str, number: int, wanted: int) -> tuple[int, int]:
+    def _run(self, name: str, number: int, last: int) -> tuple[int, int]:
         """Which blocks to read with one: more each time, where they are read one after another."""
         ahead, behind = (name, number - 1) in self._blocks, (name, number + 1) in self._blocks
         run = 1
@@ -95,10 +95,10 @@ class ReadAhead:
         if behind and not ahead:
             start = max(0, number + 1 - run)
             return start, number + 1 - start
-        return number, max(run, wanted - number + 1)
+        return number, max(run, last - number + 1)
 
-    def _keep(self, name: str, start: int, found: list[bytes]) -> None:
-        for number, block in enumerate(found, start):
+    def _keep(self, name: str, start: int, blocks: list[bytes]) -> None:
+        for number, block in enumerate(blocks, start):
             self._blocks[name, number] = block
             self._blocks.move_to_end((name, number))
             if len(block) < self._block_bytes:

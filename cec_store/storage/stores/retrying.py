@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Retries:
-    """Of calls that failed for a reason that may pass; the pauses double, and are drawn at random.
+    """Number of attempts at a call whose failure may pass, and the pauses between them.
 
-    What lies below a store does not try again by itself, so this is how often a store is asked.
+    The pauses double, and half of each is drawn at random. s3fs is told to ask the server once in
+    each attempt; gcsfs and Azure's client try again by themselves.
     """
 
     attempts: int = 8

@@ -95,8 +95,8 @@ class S3FileSystem(CreatingFileSystem):
         self.calls.pipe_file(path, data, mode="create", chunksize=_PUT_BYTES_MAX)
 
     def race(self, path: str, bodies: Sequence[bytes]) -> list[BaseException | None]:
-        found: list[BaseException | None] = sync(self.calls.loop, self._race, path, bodies)
-        return found
+        results: list[BaseException | None] = sync(self.calls.loop, self._race, path, bodies)
+        return results
 
     async def _race(self, path: str, bodies: Sequence[bytes]) -> list[BaseException | None]:
         """Send all but the last byte of each, and the last bytes at once.
@@ -122,15 +122,15 @@ class S3FileSystem(CreatingFileSystem):
         bucket, key, _ = self.calls.split_path(path)
         inside = f"{key}/" if key else ""
         asked = {"Bucket": bucket, "Prefix": inside, "Delimiter": "/"}
-        found: list[Entry] = []
+        listed: list[Entry] = []
         while True:
             page = self.calls.call_s3("list_objects_v2", **asked)
-            folders = (each["Prefix"] for each in page.get("CommonPrefixes", []))
-            found += [Entry(prefix.removeprefix(inside)[:-1], None) for prefix in folders]
-            objects = ((each["Key"], each["Size"]) for each in page.get("Contents", []))
-            found += [Entry(name.removeprefix(inside), size) for name, size in objects]
+            folders = (facts["Prefix"] for facts in page.get("CommonPrefixes", []))
+            listed += [Entry(prefix.removeprefix(inside)[:-1], None) for prefix in folders]
+            objects = ((facts["Key"], facts["Size"]) for facts in page.get("Contents", []))
+            listed += [Entry(name.removeprefix(inside), size) for name, size in objects]
             if not page.get("IsTruncated"):
-                return found
+                return listed
             asked["ContinuationToken"] = page["NextContinuationToken"]
 
     def delete(self, paths: Iterable[str]) -> None:

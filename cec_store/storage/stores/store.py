@@ -20,7 +20,7 @@ from cec_store.storage.folder import check_name
 
 
 class Entry(NamedTuple):
-    """What a folder lists."""
+    """An object or a folder, as the folder that it is in lists it."""
 
     name: str
     """Within its folder."""
@@ -57,11 +57,11 @@ class Store(Protocol):
 
     @property
     def appends(self) -> bool:
-        """Whether files here can also be appended to and synced, as a ``LocalFolder`` does."""
+        """Return True if files here can also be appended to and synced, as by ``LocalFolder``."""
 
     @property
     def creates_exclusively(self) -> bool:
-        """Whether the store itself sees to it that a name is given once."""
+        """Return True if the store itself lets only one create of each name succeed."""
 
     @property
     def racing(self) -> Racing | None:
@@ -121,7 +121,7 @@ def check_object_name(name: str) -> str:
 
 
 def is_object_name(part: str) -> bool:
-    """Whether this can be one part of a name."""
+    """Return True if this can be one part of an object's name."""
     try:
         check_name(part)
     except ValueError:

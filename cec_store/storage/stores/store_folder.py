@@ -20,7 +20,7 @@ _ADVICE = "do it where the queue is on local files, or use a queue of many parti
 
 
 class _Asked(NamedTuple):
-    """What a call has learned that the next one is likely to ask for."""
+    """An answer of the store that the next call is likely to ask for."""
 
     what: str
     """The name of an object, or ``/``: the names of all."""
@@ -63,7 +63,7 @@ class StoreFolder:
         return f"{self._inside}/{check_name(name)}" if self._inside else check_name(name)
 
     def _handed_on(self, asked: _Asked | None = None) -> _Asked | None:
-        """What the last call has left for this one; ``asked`` is for the next."""
+        """Return what the last call has left for this one, if any; keep ``asked`` for the next."""
         with self._lock:
             before, self._asked = self._asked, asked
         return before
@@ -71,23 +71,23 @@ class StoreFolder:
     # -- reading ------------------------------------------------------------------------------
 
     def exists(self) -> bool:
-        """Whether there is anything; what has been there is taken to be there for good."""
+        """Return True if the folder has entries, or had any when this object listed it earlier."""
         if not self._is_there:
             names = tuple(self._list())
             self._handed_on(_Asked("/", b"", names))
         return self._is_there
 
     def names(self) -> list[str]:
-        """Of objects and folders, sorted; none of a folder that is not there."""
+        """Return the names of objects and folders, sorted; none if the folder is missing."""
         before = self._handed_on()
         if before is not None and before.what == "/":
             return [*before.names]
         return [*self._list()]
 
     def _list(self) -> dict[str, Entry]:
-        found = {entry.name: entry for entry in self._listed()}
-        self._is_there = self._is_there or bool(found)
-        return found
+        entries = {entry.name: entry for entry in self._listed()}
+        self._is_there = self._is_there or bool(entries)
+        return entries
 
     def _listed(self) -> list[Entry]:
         # Before the request: what is read from here on is at least as new as the listing.
@@ -137,7 +137,7 @@ class StoreFolder:
         inside = self._inside.rpartition("/")[0]
         return StoreFolder(self._store, self._outer, inside=inside, blocks=self._blocks)
 
-    def require_readable(self, wanted: Callable[[str], bool]) -> None:
+    def require_readable(self, is_checked: Callable[[str], bool]) -> None:
         """Nothing: only a read shows that it is not allowed."""
 
     # -- writing ------------------------------------------------------------------------------
@@ -217,4 +217,4 @@ class _WholeObject:
             self._is_made, self._parts = True, []
 
     def close(self) -> None:
-        """What was not synced was never there."""
+        """Do nothing: bytes that were not synced are dropped, and no object is made."""

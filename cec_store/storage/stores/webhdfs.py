@@ -81,8 +81,8 @@ class WebHdfsFileSystem(FileSystem):
 
     def read(self, path: str, byte: int, end: int | None) -> bytes:
         # HDFS refuses to begin behind the end, and does not say so by a name of its own.
-        there = self.size(path)
-        end = there if end is None else min(end, there)
+        size = self.size(path)
+        end = size if end is None else min(end, size)
         if byte >= end:
             return b""
         answer = self.calls._call("OPEN", path=path, offset=byte, length=end - byte)
@@ -105,10 +105,10 @@ class WebHdfsFileSystem(FileSystem):
 def _check(answer: Any) -> None:
     """Raise what fsspec raises for such an answer, which it reads for calls of its own only."""
     try:
-        said = answer.json()["RemoteException"]
+        fault = answer.json()["RemoteException"]
     except (ValueError, KeyError, TypeError):
         answer.raise_for_status()
         return
-    if said["exception"] in ("SecurityException", "AccessControlException"):
-        raise PermissionError(said["message"])
-    raise RuntimeError(said["message"])
+    if fault["exception"] in ("SecurityException", "AccessControlException"):
+        raise PermissionError(fault["message"])
+    raise RuntimeError(fault["message"])
