@@ -35,7 +35,7 @@ from cec_store.storage.names import data_folder_name
 from cec_store.storage.stores.store import Store
 
 Segment = dict[str, Any]
-"""What a commit says of an object, as tasks hand it to whoever commits."""
+"""Description of a segment, as tasks hand it to the process that commits."""
 _LOOKED_AT_MAX = 100
 """Commits: the last batch of a query that has just failed is among the newest."""
 _log = logging.getLogger(__name__)
@@ -52,9 +52,10 @@ def write_segments(
     segment_bytes: int,
     clock_us: Callable[[], int] = now_us,
 ) -> list[Segment]:
-    """What one task attempt has of a batch, in order; objects of about ``segment_bytes``.
+    """Write a task attempt's rows, in order, to objects of about ``segment_bytes``.
 
-    Where it fails nothing stays, unless the store fails as well.
+    Returns a description of each object for the commit. On a failure they are deleted, unless the
+    store fails as well.
 
     Raises:
         SchemaMismatch: columns of another type, a value that no reader would take, or a null where
@@ -215,17 +216,17 @@ class BatchCommitter:
         if batch < last:
             _log.warning("%s. %s", what, advice)
             return
-        found = self._committed(state.number, query, batch)
-        if found is not None and _rows_by_partition(found.segments.to_pylist()) != rows:
+        earlier = self._committed(state.number, query, batch)
+        if earlier is not None and _rows_by_partition(earlier.segments.to_pylist()) != rows:
             _log.warning("%s, and this one with other rows. %s", what, advice)
         else:
             _log.info("%s: the batch has been run again", what)
 
     def _committed(self, newest: int, query: str, batch: int) -> ReferenceObject | None:
         for number in range(newest, max(0, newest - _LOOKED_AT_MAX), -1):
-            found = self._log.commit(number)
-            if (found.commit.query, found.commit.batch) == (query, batch):
-                return found
+            part = self._log.commit(number)
+            if (part.commit.query, part.commit.batch) == (query, batch):
+                return part
         return None
 
 

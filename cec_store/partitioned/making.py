@@ -18,7 +18,8 @@ from cec_store.storage.names import (
 from cec_store.storage.stores.store import Store
 
 _KNOWN = frozenset({LOG_FOLDER, DATA_FOLDER, CONSUMERS_FOLDER, INDEX_FOLDER})
-"""What may stand in its folder before its first commit does: of data and consumers the folders."""
+"""Names that may be in a queue's folder before its first commit; below data and consumers there
+are only folders then."""
 _MADE_LATER = (DATA_FOLDER, CONSUMERS_FOLDER)
 """Where objects are only made once the queue has its first commit."""
 

@@ -1,4 +1,4 @@
-"""What a reader takes of a queue: where it begins, how much at a time, how that is cut for tasks.
+"""Offsets that a reader takes of a queue: its start, how much at a time, and ranges for tasks.
 
 Offsets are dictionaries from a partition to its next unread record; rules are the Kafka source's.
 A reader keeps them as :class:`Positions`, which name their queue.
@@ -46,22 +46,22 @@ class Positions:
         return {self.queue: offsets, **behind}
 
     @classmethod
-    def of(cls, said: Any) -> Positions:
+    def of(cls, saved: Any) -> Positions:
         """Return what :meth:`said` made.
 
         Raises:
             CecError: it is something else.
         """
         try:
-            if said == {}:
+            if saved == {}:
                 return cls("", {})
-            rest = dict(said)
+            rest = dict(saved)
             behind = Behind.of(rest.pop(BEHIND)) if BEHIND in rest else None
             ((queue, offsets),) = rest.items()
             return cls(queue, {int(n): to_offset(offset) for n, offset in offsets.items()}, behind)
         except (TypeError, ValueError, AttributeError):
             raise CecError(
-                f"the checkpoint's offset {said!r} is none of a queue: is it another source's, or "
+                f"the checkpoint's offset {saved!r} is none of a queue: is it another source's, or "
                 "of a release that did not name the queue? Begin anew with a new checkpoint"
             ) from None
 
@@ -129,7 +129,7 @@ class AvailableOffsets:
         if moments is None:
             return self._said(bound, f"{side}Offsets")
         self._require_all(moments, f"{side}OffsetsByTimestamp")
-        found: Offsets = {}
+        offsets: Offsets = {}
         for number, moment in moments.items():
             offset = self.offset_at(number, moment)
             if offset is None:
@@ -140,18 +140,20 @@ class AvailableOffsets:
                         "startingOffsetsByTimestampStrategy=latest begins at its end then"
                     )
                 offset = self.ends[number]
-            found[number] = offset
-        return found
+            offsets[number] = offset
+        return offsets
 
     def _said(self, bound: Bound, name: str) -> Offsets:
-        said = bound.offsets
-        if said is None:
+        offsets = bound.offsets
+        if offsets is None:
             assert bound.everywhere is not None
-            said = dict.fromkeys(self.ends, bound.everywhere)
-        self._require_all(said, name)
+            offsets = dict.fromkeys(self.ends, bound.everywhere)
+        self._require_all(offsets, name)
         words = {EARLIEST: self.firsts, LATEST: self.ends}
-        found = {n: words[offset][n] if offset in words else offset for n, offset in said.items()}
-        return self._here(Positions(bound.queue, found, bound.behind), self.ends)
+        resolved = {
+            n: words[offset][n] if offset in words else offset for n, offset in offsets.items()
+        }
+        return self._here(Positions(bound.queue, resolved, bound.behind), self.ends)
 
     def _require_all(self, given: Offsets, name: str) -> None:
         if given.keys() != self.ends.keys():
@@ -184,11 +186,11 @@ class AvailableOffsets:
         except QueueReplaced as error:
             self._lose(error)
             return {**self.firsts}
-        found = {n: self._checked(n, offset, ends) for n, offset in position.offsets.items()}
-        behind, is_there = position.behind, found == position.offsets
+        offsets = {n: self._checked(n, offset, ends) for n, offset in position.offsets.items()}
+        behind, is_there = position.behind, offsets == position.offsets
         if behind is not None and is_there and not self.has_behind(behind):
             self._lose(gone_on_otherwise(self.path, behind))
-        return {number: found.get(number, first) for number, first in self.firsts.items()}
+        return {number: offsets.get(number, first) for number, first in self.firsts.items()}
 
     def _checked(self, number: int, offset: int, ends: Offsets) -> int:
         first, end = self.firsts.get(number, 0), ends.get(number, 0)
@@ -215,21 +217,21 @@ def limited(start: Offsets, ends: Offsets, records_max: int) -> Offsets:
     if total <= records_max:
         return {number: start[number] + waiting[number] for number in ends}
     left = records_max
-    found = {}
+    stops = {}
     for number, size in sorted(waiting.items()):
         share = records_max * size / total
         # Rounded up where it is below 1, so that small partitions get on as well.
         taken = min(left, math.ceil(share) if share < 1 else math.floor(share))
         left -= taken
-        found[number] = start[number] + taken
-    return found
+        stops[number] = start[number] + taken
+    return stops
 
 
 def cut(ranges: Sequence[Range], partitions_min: int | None, records_max: int) -> list[Range]:
     """Ranges for tasks: none above ``records_max``, and at least so many if there is enough."""
     ranges = [one for one in ranges if one.stop > one.start]
     total = sum(one.stop - one.start for one in ranges)
-    found = []
+    parts = []
     for one in ranges:
         size = one.stop - one.start
         pieces = math.ceil(size / records_max)
@@ -237,8 +239,8 @@ def cut(ranges: Sequence[Range], partitions_min: int | None, records_max: int) -
             pieces = max(pieces, min(size, round(partitions_min * size / total)))
         ends = [one.start + size * (piece + 1) // pieces for piece in range(pieces)]
         starts = [one.start, *ends[:-1]]
-        found += [Range(one.partition, a, b) for a, b in zip(starts, ends, strict=True)]
-    return found
+        parts += [Range(one.partition, a, b) for a, b in zip(starts, ends, strict=True)]
+    return parts
 
 
 class Admission:

@@ -32,7 +32,7 @@ _SPARKS_OWN = {"checkpointlocation", "queryname", "outputmode"}
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """What the user asked for, checked as far as it can be without the queue."""
+    """Options of a read, checked as far as they can be without the queue."""
 
     path: str
     storage: dict[str, Any]
@@ -49,7 +49,7 @@ class ReadOptions:
     kinds: frozenset[RecordKind]
     include_metadata: bool
     follow_checkpoint: str | None
-    """Of another driver whose batches a stream takes; for the source in the JVM alone."""
+    """Checkpoint of another driver whose batches a stream takes; only for the source in the JVM."""
 
     @property
     def has_control_records(self) -> bool:
@@ -98,7 +98,7 @@ def parse_for_columns(options: Mapping[str, str]) -> ReadOptions:
 def by_lower_name(
     options: Mapping[str, str], known: tuple[str, ...]
 ) -> tuple[dict[str, str], dict[str, Any]]:
-    """What was given, a path among it, and what is for the path's file system.
+    """Return the options by lower-case name, a path among them, and those of its file system.
 
     Raises:
         ValueError: an option that there is not, or no path.
@@ -125,8 +125,8 @@ def _bound(given: Mapping[str, str], side: str, default: int) -> Bound:
     name = f"{side}OffsetsByTimestamp"
     if name.lower() in given:
         text = given[name.lower()]
-        found = _partitions(name, text, _parsed(text), given["path"])
-        return Bound(timestamps_us={n: _milliseconds(name, ms) for n, ms in found.items()})
+        moments = _partitions(name, text, _parsed(text), given["path"])
+        return Bound(timestamps_us={n: _milliseconds(name, ms) for n, ms in moments.items()})
     name = f"{side}Offsets"
     text = given.get(name.lower(), "").strip()
     if text.lower() in ("earliest", "latest"):
@@ -141,13 +141,13 @@ def _bound(given: Mapping[str, str], side: str, default: int) -> Bound:
 
 def _position(name: str, text: str, path: str) -> tuple[dict[int, int], str, Behind | None]:
     """Return offsets, the queue's id and the commit, as far as the text says them."""
-    said, behind = _parsed(text), None
-    if isinstance(said, dict) and BEHIND in said:
+    parsed, behind = _parsed(text), None
+    if isinstance(parsed, dict) and BEHIND in parsed:
         with suppress(ValueError, TypeError):  # then it is no partition either
-            behind = Behind.of(said[BEHIND])
-            del said[BEHIND]
-    offsets = _partitions(name, text, said, path)
-    outer = next(iter(said)) if len(said) == 1 else ""
+            behind = Behind.of(parsed[BEHIND])
+            del parsed[BEHIND]
+    offsets = _partitions(name, text, parsed, path)
+    outer = next(iter(parsed)) if len(parsed) == 1 else ""
     return offsets, outer if _QUEUE_ID.fullmatch(outer) else "", behind
 
 
@@ -164,28 +164,32 @@ def _parsed(text: str) -> Any:
         return None
 
 
-def _partitions(name: str, text: str, found: Any, path: str) -> dict[int, int]:
+def _partitions(name: str, text: str, parsed: Any, path: str) -> dict[int, int]:
     """Return numbers by partition; ``text`` is what was parsed, for the error.
 
     They may stand under the id of the queue or the last part of its path, as in Kafka under the
     name of a topic.
     """
-    wanted = f'{name} is earliest, latest or JSON like {{"0":23,"1":-1}}, not {text!r}'
+    message = f'{name} is earliest, latest or JSON like {{"0":23,"1":-1}}, not {text!r}'
     if name.endswith("Timestamp"):
-        wanted = f'{name} is JSON like {{"0":1000,"1":2000}}, not {text!r}'
-    if isinstance(found, dict) and len(found) == 1 and isinstance(next(iter(found.values())), dict):
-        ((outer, found),) = found.items()
+        message = f'{name} is JSON like {{"0":1000,"1":2000}}, not {text!r}'
+    if (
+        isinstance(parsed, dict)
+        and len(parsed) == 1
+        and isinstance(next(iter(parsed.values())), dict)
+    ):
+        ((outer, parsed),) = parsed.items()
         here = path.rstrip("/").rpartition("/")[2]
         if outer != here and not _QUEUE_ID.fullmatch(outer):
             raise ValueError(
                 f"{name} is of {outer!r}, and this queue is {here!r}: name that, or its id, or "
                 'give the partitions alone, {"0":23}'
             )
-    if not isinstance(found, dict) or not all(
-        re.fullmatch(r"\d+", number) and type(value) is int for number, value in found.items()
+    if not isinstance(parsed, dict) or not all(
+        re.fullmatch(r"\d+", number) and type(value) is int for number, value in parsed.items()
     ):
-        raise ValueError(wanted)
-    return {int(number): value for number, value in found.items()}
+        raise ValueError(message)
+    return {int(number): value for number, value in parsed.items()}
 
 
 def _milliseconds(name: str, value: str | int) -> int:
@@ -212,10 +216,10 @@ def _flag(given: Mapping[str, str], name: str, default: bool) -> bool:
 
 
 def _delay_s(text: str) -> float:
-    found = re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", text.lower())
-    if found is None or (found[2] or "ms") not in _DELAY_UNITS_S:
+    match = re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", text.lower())
+    if match is None or (match[2] or "ms") not in _DELAY_UNITS_S:
         raise ValueError(f"maxTriggerDelay is a time like 30s or 15m, not {text!r}")
-    return int(found[1]) * _DELAY_UNITS_S[found[2] or "ms"]
+    return int(match[1]) * _DELAY_UNITS_S[match[2] or "ms"]
 
 
 def _kinds(text: str) -> frozenset[RecordKind]:

@@ -50,7 +50,7 @@ def queue_in(folder: FolderTree) -> PlainQueue | ReferenceQueue:
 
 
 def columns_of(options: ReadOptions) -> pa.Schema:
-    """Of the rows; raises :class:`NotAQueue` where there is no queue."""
+    """Return the schema of the rows; raises :class:`NotAQueue` where there is no queue."""
     with closing(queue_in(folder_at(options.path, options.storage))) as queue:
         stored = queue.schema
     fields = list(stored.data)
@@ -138,7 +138,11 @@ class QueueReader:
         )
 
     def ranges(self, span_us: tuple[int, int]) -> list[Range]:
-        """What a query reads at once; outside of these moments no row is wanted."""
+        """Return the ranges that a batch query reads, cut for tasks.
+
+        ``span_us`` has the first and the last moment of the rows that are needed, in microseconds
+        since 1970; a range may hold others too.
+        """
         ends = self._available().ending(self._options.ending)
         return self._cut(
             Range(number, *self.queue.narrowed(number, start, ends[number], *span_us))
@@ -231,14 +235,14 @@ class StreamReader(QueueReader):
     def _is_reopened(self, error: CecError) -> bool:
         """Take the queue that is there now, if one is; raises the error for other columns."""
         try:
-            found = queue_in(self._folder)
+            queue = queue_in(self._folder)
         except NotAQueue:
             return False
-        if not self.queue.schema.is_as(found.schema):
-            found.close()
+        if not self.queue.schema.is_as(queue.schema):
+            queue.close()
             raise error
         self.close()
-        self.queue, self._holding = found, None
+        self.queue, self._holding = queue, None
         self._proven.clear()
         self._seen = super().ends()
         if self._last is not None:

@@ -1,4 +1,4 @@
-"""What a queue deletes by itself, changed by its path."""
+"""Changing a queue's retention by the path of the queue."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cec_store.storage.stores.folders import folder_at, store_of
 
 def set_retention(
     path: AnyPath | FolderTree,
-    wanted: Retention | str | timedelta | int,
+    retention: Retention | str | timedelta | int,
     *,
     storage_options: Mapping[str, Any] | None = None,
 ) -> None:
@@ -43,6 +43,6 @@ def set_retention(
     store = store_of(folder)
     if store is not None and is_by_reference(store):
         log = ReferenceLog(store)
-        with_retention(log, log.open(), Retention.of(wanted), now_us())
+        with_retention(log, log.open(), Retention.of(retention), now_us())
         return
-    write_retention(folder, Retention.of(wanted), now_us())
+    write_retention(folder, Retention.of(retention), now_us())

@@ -25,7 +25,7 @@ _Hashes = NDArray[np.uint32]
 
 
 def partitions_of(columns: Sequence[pa.Array], count: int) -> NDArray[np.int32]:
-    """Of each row its partition, 0 to ``count`` − 1. Shape (rows,).
+    """Return an array of shape (rows,) with the partition of each row, 0 to ``count`` − 1.
 
     Raises:
         SchemaMismatch: a column of a type by which Spark partitions otherwise, or not at all.
@@ -78,7 +78,7 @@ def _filled(column: pa.Array, kind: pa.DataType) -> NDArray[np.generic]:
 def _plain_bits(
     values: NDArray[np.generic], as_type: type[np.signedinteger]
 ) -> NDArray[np.generic]:
-    """As Java has them: one zero, one NaN."""
+    """Return the bits of floats as Java has them: those of one zero and of one NaN."""
     plain = np.where(values == 0, np.zeros_like(values), values)
     plain = np.where(np.isnan(plain), np.full_like(plain, np.nan), plain)
     return plain.view(as_type)

@@ -74,5 +74,8 @@ class BatchTarget:
             raise
 
     def forget(self, segments: Iterable[Segment]) -> None:
-        """Of a batch that nobody has tried to commit: what a commit may have named stays."""
+        """Delete the objects of a batch that nobody has tried to commit.
+
+        After an attempt its commit may name them, so they have to stay.
+        """
         forget(self.store(), [segment["file"] for segment in segments])

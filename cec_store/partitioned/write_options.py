@@ -19,7 +19,7 @@ _SEGMENT_BYTES = (4 << 10, 64 << 20, 1 << 30)
 
 @dataclass(frozen=True)
 class WriteOptions:
-    """What the user asked for, checked as far as it can be without the queue."""
+    """Options of a write, checked as far as they can be without the queue."""
 
     path: str
     storage: dict[str, Any]
@@ -28,9 +28,9 @@ class WriteOptions:
     segment_bytes: int
     """Where a task begins another object."""
     retention: Retention | None
-    """Of a queue that is made."""
+    """Retention of the queue if this write makes it; ``None`` for the default."""
     transaction: tuple[str, int] | None
-    """Who writes and which of its batches this is, where the caller says so."""
+    """Name of the writer and number of its batch, if the caller gives both."""
 
 
 def parse(options: Mapping[str, str], *, is_stream: bool) -> WriteOptions:

@@ -27,7 +27,7 @@ ADVICE = (
     f"restore it from a copy; to go on without what it committed, move {LOG_FOLDER}/{COMMIT_MARK} "
     "away"
 )
-"""What to do where the mark names a commit that is missing."""
+"""Advice for errors about a commit that the mark names and that is missing."""
 
 
 class CommitMark:

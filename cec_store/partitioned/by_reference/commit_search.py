@@ -31,7 +31,7 @@ class CommitSearch:
     def behind(self, state: QueueState, offsets: Mapping[int, int]) -> Behind:
         """Return the first commit up to ``state`` with every record below these offsets."""
         self._known[state.number] = _Known(state.salt, state.commit.ends)
-        below = [n for n, each in self._known.items() if not _reaches(each.ends, offsets)]
+        below = [n for n, known in self._known.items() if not _reaches(known.ends, offsets)]
         low = max((n for n in below if n < state.number), default=-1)
         high = min((n for n in self._known if low < n <= state.number), default=state.number)
         is_known_below, step = low >= 0, 1
@@ -46,15 +46,15 @@ class CommitSearch:
             middle = (low + high) // 2
             is_reached = _reaches(self._commit(middle).ends, offsets)
             low, high = (low, middle) if is_reached else (middle, high)
-        found = self._commit(high)
+        commit = self._commit(high)
         kept = (low, high, state.number)
-        self._known = {n: each for n, each in self._known.items() if n in kept}
-        return Behind(high, found.salt)
+        self._known = {n: known for n, known in self._known.items() if n in kept}
+        return Behind(high, commit.salt)
 
     def _commit(self, number: int) -> _Known:
         if number not in self._known:
-            found = self._log.commit(number)
-            self._known[number] = _Known(found.salt, found.commit.ends)
+            part = self._log.commit(number)
+            self._known[number] = _Known(part.salt, part.commit.ends)
         return self._known[number]
 
 

@@ -46,12 +46,12 @@ def state_at(store: Store, log: ReferenceLog, number: int) -> QueueState:
     if not 0 <= number <= newest:
         raise OutOfRange(f"{store.url}: commit {number} is not there; the newest is {newest}")
     state = log.at(number)
-    there: dict[str, set[str]] = {}
+    listed: dict[str, set[str]] = {}
     for file in state.live.column("file").to_pylist():
         folder, _, name = file.rpartition("/")
-        if folder not in there:
-            there[folder] = {each.name for each in store.list(folder)}
-        if name not in there[folder]:
+        if folder not in listed:
+            listed[folder] = {entry.name for entry in store.list(folder)}
+        if name not in listed[folder]:
             raise OutOfRange(
                 f"{store.url}: {file}, which counted at commit {number}, is deleted: it was "
                 "trimmed or merged more than a day ago; choose a later commit"
@@ -73,10 +73,10 @@ def go_back(store: Store, number: int, now_us: int) -> QueueState:
     state = state_at(store, log, number)
     newest = log.open().number
     log.forget_mark()
-    for each in range(newest, number, -1):
-        if summary_base(each) is not None:
-            store.delete([summary_object_name(each)])
-        store.delete([commit_object_name(each)])
+    for commit in range(newest, number, -1):
+        if summary_base(commit) is not None:
+            store.delete([summary_object_name(commit)])
+        store.delete([commit_object_name(commit)])
     log.note(state)
     for name, (_, first) in registered(state, store.url).items():
         _put_back(store, state, name, first, now_us)
@@ -84,18 +84,18 @@ def go_back(store: Store, number: int, now_us: int) -> QueueState:
 
 
 def _put_back(store: Store, state: QueueState, name: str, first: int, now_us: int) -> None:
-    said = acknowledged(store, state, name, first)
-    if said is None:
+    acknowledgement = acknowledged(store, state, name, first)
+    if acknowledgement is None:
         return
     ends = state.commit.ends
     received, saved = (
-        tuple(map(min, of_all(each, state)[: len(ends)], ends))
-        for each in (said.received, said.effects_saved)
+        tuple(map(min, of_all(offsets, state)[: len(ends)], ends))
+        for offsets in (acknowledgement.received, acknowledgement.effects_saved)
     )
-    if (received, saved) == (said.received, said.effects_saved):
+    if (received, saved) == (acknowledgement.received, acknowledgement.effects_saved):
         return
     lower = PartitionsAcknowledged(
-        state.log_id, said.number + 1, secrets.token_bytes(16), now_us, received, saved
+        state.log_id, acknowledgement.number + 1, secrets.token_bytes(16), now_us, received, saved
     )
     store.create(acknowledgement_object_name(name, lower.number), [lower.encode()])
 
@@ -123,18 +123,18 @@ def copy_at(
 
 def _log_objects(store: Store, number: int) -> list[str]:
     """Commits up to this one, and their summaries, the first commit first."""
-    found = []
-    for each in store.list(LOG_FOLDER):
-        if not (each.is_folder and is_log_folder(each.name)):
+    objects = []
+    for child in store.list(LOG_FOLDER):
+        if not (child.is_folder and is_log_folder(child.name)):
             continue
-        folder = f"{LOG_FOLDER}/{each.name}"
+        folder = f"{LOG_FOLDER}/{child.name}"
         names = [entry.name for entry in store.list(folder)]
         for name in names:
             of = commit_number_of(name)
             of = summary_number_of(name) if of is None else of
             if of is not None and of <= number:
-                found.append((of, f"{folder}/{name}"))
-    return [name for _, name in sorted(found)]
+                objects.append((of, f"{folder}/{name}"))
+    return [name for _, name in sorted(objects)]
 
 
 def _take(tree: NewTree, source: AnyFolder, store: Store, name: str) -> bool:
@@ -146,7 +146,7 @@ def _take(tree: NewTree, source: AnyFolder, store: Store, name: str) -> bool:
 
 
 def forget_consumers(store: Store, clock_us: Callable[[], int]) -> None:
-    """Of a copy: nobody has read it yet."""
+    """Remove all consumers from the settings of a copied queue, which nobody has read yet."""
     log = ReferenceLog(store)
 
     def commit(now: QueueState) -> ReferenceObject | None:

@@ -18,9 +18,9 @@ from cec_store.partitioned.by_reference.segment_objects import SegmentMaker, rea
 from cec_store.storage.stores.store import Store
 
 MERGED_BYTES = 64 << 20
-"""What a segment may come to by merging."""
+"""Bytes that a merged segment has at most, give or take one of its parts."""
 _FACTOR = 8
-"""So many neighbours at least are put together."""
+"""Least number of small segments in a row that are merged; also the ratio of sizes below."""
 _BELOW = tuple((64 << 10) * _FACTOR**power for power in range(4))
 """Neighbours that are all smaller than one of these."""
 
@@ -52,8 +52,8 @@ def _runs(
     changes = (is_small[1:] != is_small[:-1]) | (partitions[1:] != partitions[:-1])
     firsts = np.concatenate([[0], np.flatnonzero(changes) + 1])
     stops = np.concatenate([firsts[1:], [len(is_small)]])
-    wanted = is_small[firsts] & (stops - firsts >= _FACTOR)
-    return list(zip(firsts[wanted].tolist(), stops[wanted].tolist(), strict=True))
+    is_run = is_small[firsts] & (stops - firsts >= _FACTOR)
+    return list(zip(firsts[is_run].tolist(), stops[is_run].tolist(), strict=True))
 
 
 def _pieces(sizes: np.typing.NDArray[np.int64], first: int, stop: int) -> Iterator[tuple[int, int]]:
@@ -79,8 +79,8 @@ def merged(
     for row in rows:
         for _, _, records in read_segment(store, row, schema):
             maker.append_records(records)
-    found = maker.finish(store, query, 0, partition)
-    assert found is not None  # a segment has records
+    segment = maker.finish(store, query, 0, partition)
+    assert segment is not None  # a segment has records
     # As old as the newest of what is in it: retention by time goes by it.
     written_us = max(row["written_us"] for row in rows)
-    return {**found, "first_offset": rows[0]["first_offset"], "written_us": written_us}
+    return {**segment, "first_offset": rows[0]["first_offset"], "written_us": written_us}

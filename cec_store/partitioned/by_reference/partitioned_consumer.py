@@ -76,8 +76,8 @@ def register_consumer(
                     f"is not in {starts[n]} … {ends[n]}"
                 )
         first = newest_number(store, name) + 1
-        said = Registration(tuple(begins), first).encode()
-        return settings_after(now, {**now.commit.settings, key: said}, clock_us())
+        setting = Registration(tuple(begins), first).encode()
+        return settings_after(now, {**now.commit.settings, key: setting}, clock_us())
 
     state = log.open()
     start = _offsets_of(places, state, store.url)
@@ -118,7 +118,7 @@ class PartitionedConsumer:
         check_is_there(store.url, self._state, name, self.effects_saved)
 
     def _taken_over(self) -> PartitionsAcknowledged:
-        """What counts, under a number of this holder's."""
+        """Write the last holder's offsets under a new number, which fences it; return them."""
         holder = secrets.token_bytes(16)
         while True:
             first = self._registration.first
@@ -129,23 +129,23 @@ class PartitionedConsumer:
                 number, when_us = before.number + 1, before.acknowledged_us
                 received = of_all(before.received, self._state)
                 saved = of_all(before.effects_saved, self._state)
-            said = PartitionsAcknowledged(
+            acknowledgement = PartitionsAcknowledged(
                 self._state.log_id, number, holder, when_us, received, saved
             )
-            if self._create(said):
+            if self._create(acknowledgement):
                 self._delete_below(number)
-                return said
+                return acknowledgement
 
-    def _create(self, said: PartitionsAcknowledged) -> bool:
-        name = acknowledgement_object_name(self.name, said.number)
+    def _create(self, acknowledgement: PartitionsAcknowledged) -> bool:
+        name = acknowledgement_object_name(self.name, acknowledgement.number)
         try:
-            self._store.create(name, [said.encode()])
+            self._store.create(name, [acknowledgement.encode()])
         except FileExistsError:
             return False
         return True
 
     def _delete_below(self, number: int) -> bool:
-        """Whether this number is the newest; those before it count no more, and go."""
+        """Delete acknowledgements below ``number``; return True if none is above it."""
         numbers = numbers_of(self._store, self.name)
         older = [n for n in numbers if n < number]
         self._store.delete(acknowledgement_object_name(self.name, n) for n in older)
@@ -196,20 +196,20 @@ class PartitionedConsumer:
         saved = self._raised(self.effects_saved, saved_now)
         if (got, saved) == (self.received, self.effects_saved):
             return
-        said = replace(
+        acknowledgement = replace(
             self._said, number=self._said.number + 1, received=got, effects_saved=saved,
             acknowledged_us=self._clock_us(),
         )  # fmt: skip
-        if not self._create(said):
+        if not self._create(acknowledgement):
             raise self._fenced()
         try:
             self._log.prove(self._state)
         except QueueReplaced:
-            self._store.delete([acknowledgement_object_name(self.name, said.number)])
+            self._store.delete([acknowledgement_object_name(self.name, acknowledgement.number)])
             raise
-        if not self._delete_below(said.number):
+        if not self._delete_below(acknowledgement.number):
             raise self._fenced()
-        self._said = said
+        self._said = acknowledgement
 
     def _fenced(self) -> Fenced:
         return Fenced(
@@ -241,7 +241,7 @@ def drop_consumer(store: Store, log: ReferenceLog, name: str, clock_us: Callable
         raise ValueError(f"{store.url}: no consumer {name!r}")
 
     def commit(state: QueueState) -> ReferenceObject | None:
-        left = {each: text for each, text in state.commit.settings.items() if each != key}
+        left = {setting: text for setting, text in state.commit.settings.items() if setting != key}
         return settings_after(state, left, clock_us())
 
     log.add(state, commit)

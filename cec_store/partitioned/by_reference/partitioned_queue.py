@@ -109,7 +109,7 @@ class PartitionedQueue:
 
     @property
     def commit_number(self) -> int:
-        """Of the newest commit that this queue has seen."""
+        """Number of the newest commit that this object has seen."""
         return self._state.number
 
     def starts(self) -> dict[int, int]:
@@ -228,8 +228,8 @@ class PartitionedQueue:
             CorruptLog, UnsupportedVersion: what a consumer needs cannot be read.
         """
         self._writing()
-        wanted = Wanted(before, None if keep is None else Retention.of(keep))
-        self._state = self._upkeep.trim(self._state, wanted)
+        bounds = Wanted(before, None if keep is None else Retention.of(keep))
+        self._state = self._upkeep.trim(self._state, bounds)
         return self.starts()
 
     def clean(self) -> list[str]:
@@ -246,10 +246,14 @@ class PartitionedQueue:
 
     @property
     def retention(self) -> Retention:
-        """What is deleted without being asked."""
+        """Rule by which the queue deletes rows by itself.
+
+        Raises:
+            UnsupportedVersion: a later release has set it.
+        """
         return retention_of(self._state, self._store.url)
 
-    def set_retention(self, wanted: Retention | str | timedelta | int) -> None:
+    def set_retention(self, retention: Retention | str | timedelta | int) -> None:
         """Change what is deleted without being asked. See :func:`cec_store.set_retention`.
 
         Raises:
@@ -257,7 +261,7 @@ class PartitionedQueue:
             ValueError: neither ``"forever"`` nor ``"consumers"``, a time or a size.
         """
         self._writing()
-        kept = Retention.of(wanted)
+        kept = Retention.of(retention)
         log, now_us = self._reference_log, self._clock_us()
         self._state = with_retention(log, self._state, kept, now_us)
 

@@ -1,4 +1,4 @@
-"""What a queue is after some commit by reference: its segments, by the commits that name them.
+"""State of a queue after a commit by reference: its segments, by the commits that name them.
 
 docs/format.md §11. Values only; `reference_log` reads and writes them.
 """
@@ -96,15 +96,15 @@ class QueueState:
             left = live.filter(pa.array(is_taken))
             gone = pa.concat_tables([gone, _with(left, _REMOVED_AT, part.number)])
             live = live.filter(pa.array(~is_taken))
-        bases = {part.number - part.number % each for each in (1, *SUMMARY_EVERY[1:])}
+        bases = {part.number - part.number % step for step in (1, *SUMMARY_EVERY[1:])}
         known = {**self.salts, part.number: part.salt}
         salts = {number: salt for number, salt in known.items() if number in bases}
         return QueueState(part.number, part.log_id, part.commit, live, gone, salts)
 
     def has_all(self, segments: pa.Table) -> bool:
-        """Whether these count still."""
-        found = int(_is_in(self.live, segments).sum())
-        return found == int(segments.num_rows)
+        """Return True if all of these segments still count."""
+        count = int(_is_in(self.live, segments).sum())
+        return count == int(segments.num_rows)
 
     def summary(self, created_us: int) -> ReferenceObject | None:
         """The summary that is due here; ``None`` where none is."""
@@ -143,12 +143,12 @@ def _one_batch(segments: pa.Table) -> pa.RecordBatch:
 def _is_in(segments: pa.Table, taken: pa.RecordBatch | pa.Table) -> np.typing.NDArray[np.bool_]:
     """Which of the segments are among these, by file and byte."""
     maybe = pc.is_in(segments.column("file"), value_set=taken.column("file").unique())
-    found: np.typing.NDArray[np.bool_] = maybe.to_numpy().copy()
-    wanted = set(zip(taken["file"].to_pylist(), taken["byte"].to_pylist(), strict=True))
-    rows = np.flatnonzero(found)
+    is_taken: np.typing.NDArray[np.bool_] = maybe.to_numpy().copy()
+    places = set(zip(taken["file"].to_pylist(), taken["byte"].to_pylist(), strict=True))
+    rows = np.flatnonzero(is_taken)
     few = segments.select(["file", "byte"]).take(pa.array(rows))
     for row, file, byte in zip(
         rows.tolist(), few["file"].to_pylist(), few["byte"].to_pylist(), strict=True
     ):
-        found[row] = (file, byte) in wanted
-    return found
+        is_taken[row] = (file, byte) in places
+    return is_taken

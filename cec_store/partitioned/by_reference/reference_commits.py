@@ -1,4 +1,4 @@
-"""What goes into a commit by reference: a queue's making, a batch, a merge, a trim, settings.
+"""Contents of commits by reference: a queue's making, a batch, a merge, a trim, settings.
 
 docs/format.md §11. Values only.
 """

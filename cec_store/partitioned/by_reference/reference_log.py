@@ -248,13 +248,13 @@ class ReferenceLog:
             base = 0 if summary.after is None else summary.after[0]
             if base == summary_base(number):
                 return summary
-        found = self.commit(number)
-        if salt not in (None, found.salt):
+        part = self.commit(number)
+        if salt not in (None, part.salt):
             what = "another commit than the one that the queue has gone on from"
             raise self._inconsistent(number, what)
-        if number and (found.after is None or found.after[0] != number - 1):
+        if number and (part.after is None or part.after[0] != number - 1):
             raise CorruptLog(self._path(number), 0, "it does not name the commit before it")
-        return found
+        return part
 
     def _after(self, state: QueueState, commit: ReferenceObject) -> QueueState:
         try:

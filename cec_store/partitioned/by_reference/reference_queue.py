@@ -124,7 +124,7 @@ class ReferenceQueue:
 
 
 def is_by_reference(store: Store) -> bool:
-    """Whether there is a queue by reference here, or a mark of one that was lost."""
+    """Return True if a queue by reference is here, or the mark of one that was lost."""
     try:
         store.size(commit_object_name(0))
     except FileNotFoundError:

@@ -26,7 +26,7 @@ _BY_SIZE = (RetentionMode.TIME, RetentionMode.BYTES)
 
 
 def retention_of(state: QueueState, path: str) -> Retention:
-    """What the queue deletes without being asked.
+    """Return the rule by which the queue deletes rows by itself; ``FOREVER`` if none is set.
 
     Raises:
         UnsupportedVersion: a later release has set it.
@@ -52,7 +52,7 @@ def with_retention(
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a trim is asked for; nothing: what the queue's retention says."""
+    """Bounds of a trim; without any of them the queue's retention is the bound."""
 
     before: Mapping[int, int] | None = None
     """By partition: only records below this offset."""
@@ -68,7 +68,7 @@ class Wanted:
             raise ValueError(f"keep={self.keep}: a length of time or a size")
 
 
-def limits(store: Store, state: QueueState, wanted: Wanted, now_us: int) -> dict[int, int]:
+def limits(store: Store, state: QueueState, bounds: Wanted, now_us: int) -> dict[int, int]:
     """By partition: whole segments below this offset may go.
 
     What a consumer needs stays, but where the retention is a time or a size and nothing else is
@@ -78,22 +78,22 @@ def limits(store: Store, state: QueueState, wanted: Wanted, now_us: int) -> dict
         OutOfRange: there is no such partition, or an offset is above its end.
         CorruptLog, UnsupportedVersion: what a consumer needs cannot be read.
     """
-    ends, keep = state.commit.ends, wanted.keep
+    ends, keep = state.commit.ends, bounds.keep
     needed = effects_saved(store, state)
-    found = dict(enumerate(ends))
-    if wanted.before is not None:
-        found = _checked(store.url, wanted.before, ends)
+    below = dict(enumerate(ends))
+    if bounds.before is not None:
+        below = _checked(store.url, bounds.before, ends)
     elif keep is None:
-        retention = wanted.retention or retention_of(state, store.url)
+        retention = bounds.retention or retention_of(state, store.url)
         if retention.mode in _BY_SIZE:
             keep, needed = retention, {}
         elif retention.mode is RetentionMode.FOREVER or not needed:
             return {}
     if keep is not None:
-        found = _outside(state, keep, now_us)
+        below = _outside(state, keep, now_us)
     for offsets in needed.values():
-        found = {number: min(limit, offsets[number]) for number, limit in found.items()}
-    return found
+        below = {number: min(limit, offsets[number]) for number, limit in below.items()}
+    return below
 
 
 def _checked(path: str, before: Mapping[int, int], ends: tuple[int, ...]) -> dict[int, int]:
@@ -117,11 +117,11 @@ def _outside(state: QueueState, keep: Retention, now_us: int) -> dict[int, int]:
         upto = np.cumsum(live.column("bytes").to_numpy())
         last = np.searchsorted(partitions, partitions, side="right") - 1
         goes = upto[last] - upto >= keep.value
-    found = dict.fromkeys(range(len(state.commit.ends)), 0)
+    below = dict.fromkeys(range(len(state.commit.ends)), 0)
     for number in np.unique(partitions).tolist():
         mine = np.flatnonzero(partitions == number)
         stays = np.flatnonzero(~goes[mine])
         count = int(stays[0]) if len(stays) else len(mine)
         if count:
-            found[number] = int(ends[mine[count - 1]])
-    return found
+            below[number] = int(ends[mine[count - 1]])
+    return below

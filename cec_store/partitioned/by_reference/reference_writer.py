@@ -150,8 +150,8 @@ class ReferenceWriter:
             return makers[number].finish(self._store, query, batch, number)
 
         with ThreadPoolExecutor(_AT_ONCE, "cec-append") as pool:
-            found = list(pool.map(make, sorted(makers)))
-        return [segment for segment in found if segment is not None]
+            segments = list(pool.map(make, sorted(makers)))
+        return [segment for segment in segments if segment is not None]
 
     def _forget(self, pieces: Sequence[Mapping[str, Any]]) -> None:
         """Delete what no commit will name; what stays is rubbish, and swept later."""

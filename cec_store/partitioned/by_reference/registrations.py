@@ -1,4 +1,4 @@
-"""Who reads a queue of many partitions, and what they still need of it. docs/format.md §11."""
+"""Consumers of a queue of many partitions, and the records they need. docs/format.md §11."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SETTING = "consumer/"
 
 
 class Registration(NamedTuple):
-    """Of a consumer, in the queue's settings."""
+    """A consumer's entry in the queue's settings."""
 
     starts: tuple[int, ...]
     """An offset of each partition."""
@@ -44,15 +44,15 @@ def registered(state: QueueState, path: str) -> dict[str, Registration]:
     settings = state.commit.settings
     names = sorted(key for key in settings if key.startswith(SETTING))
     place = f"{path}/{commit_object_name(state.number)}"
-    found = {}
+    registrations = {}
     for key in names:
         try:
-            said = json.loads(settings[key])
-            starts, first = tuple(map(int, said["starts"])), int(said["first"])
+            facts = json.loads(settings[key])
+            starts, first = tuple(map(int, facts["starts"])), int(facts["first"])
         except (ValueError, TypeError, KeyError):
             raise CorruptLog(place, 0, f"no offsets in {key}: {settings[key]!r}") from None
-        found[key.removeprefix(SETTING)] = Registration(of_all(starts, state), first)
-    return found
+        registrations[key.removeprefix(SETTING)] = Registration(of_all(starts, state), first)
+    return registrations
 
 
 def of_all(offsets: tuple[int, ...], state: QueueState) -> tuple[int, ...]:
@@ -61,21 +61,21 @@ def of_all(offsets: tuple[int, ...], state: QueueState) -> tuple[int, ...]:
 
 
 def numbers_of(store: Store, name: str) -> list[int]:
-    """Of a consumer's acknowledgements, those that count no more among them."""
+    """Return the numbers of a consumer's acknowledgements, also of those that no longer count."""
     entries = store.list(consumer_folder_name(name))
     numbers = (acknowledgement_number_of(entry.name) for entry in entries)
     return [number for number in numbers if number is not None]
 
 
 def newest_number(store: Store, name: str) -> int:
-    """Of a consumer's acknowledgements; -1 where there is none."""
+    """Return the highest number of a consumer's acknowledgements; -1 where there is none."""
     return max(numbers_of(store, name), default=-1)
 
 
 def acknowledged(
     store: Store, state: QueueState, name: str, first: int
 ) -> PartitionsAcknowledged | None:
-    """What a registered consumer has acknowledged since its number ``first``; ``None``: nothing.
+    """Return a consumer's newest acknowledgement; ``None`` if none has number ``first`` or more.
 
     Raises:
         CorruptLog: its newest object is damaged, or another queue's.
@@ -85,14 +85,14 @@ def acknowledged(
         object_name = acknowledgement_object_name(name, number)
         path = f"{store.url}/{object_name}"
         try:
-            said = PartitionsAcknowledged.decode(store.read(object_name), path)
+            acknowledgement = PartitionsAcknowledged.decode(store.read(object_name), path)
         except FileNotFoundError:
             continue  # there is a newer one
-        if said.log_id != state.log_id:
+        if acknowledgement.log_id != state.log_id:
             raise CorruptLog(path, 16, "the acknowledgement belongs to another queue")
-        if said.number != number:
-            raise CorruptLog(path, 32, f"it is number {said.number}")
-        return said
+        if acknowledgement.number != number:
+            raise CorruptLog(path, 32, f"it is number {acknowledgement.number}")
+        return acknowledgement
     return None
 
 
@@ -104,8 +104,8 @@ def effects_saved(store: Store, state: QueueState) -> dict[str, tuple[int, ...]]
 def saved_by(store: Store, state: QueueState, name: str) -> tuple[int, ...]:
     """From where on one consumer needs the records, of each partition; raises as above."""
     starts, first = registered(state, store.url)[name]
-    said = acknowledged(store, state, name, first)
-    return starts if said is None else of_all(said.effects_saved, state)
+    acknowledgement = acknowledged(store, state, name, first)
+    return starts if acknowledgement is None else of_all(acknowledgement.effects_saved, state)
 
 
 def check_is_there(path: str, state: QueueState, name: str, saved: tuple[int, ...]) -> None:
@@ -154,26 +154,26 @@ class PartitionedConsumerState:
 
 def consumer_states(store: Store, state: QueueState) -> list[PartitionedConsumerState]:
     """All registered consumers by name; raises :class:`CorruptLog`."""
-    found = []
+    states = []
     for name, (starts, first) in registered(state, store.url).items():
-        said = acknowledged(store, state, name, first)
-        received = starts if said is None else of_all(said.received, state)
-        saved = starts if said is None else of_all(said.effects_saved, state)
+        acknowledgement = acknowledged(store, state, name, first)
+        received = starts if acknowledgement is None else of_all(acknowledgement.received, state)
+        saved = starts if acknowledgement is None else of_all(acknowledgement.effects_saved, state)
         ends = zip(state.commit.ends, received, strict=True)
         lag = sum(max(0, end - offset) for end, offset in ends)
         times = [unread_times(state, *partition) for partition in enumerate(received)]
-        found.append(
+        states.append(
             PartitionedConsumerState(
                 name,
                 received,
                 saved,
                 lag,
                 max(lag_us for lag_us, _ in times),
-                None if said is None else said.acknowledged_us,
+                None if acknowledgement is None else acknowledgement.acknowledged_us,
                 min((since_us for _, since_us in times if since_us is not None), default=None),
             )
         )
-    return found
+    return states
 
 
 def unread_times(state: QueueState, partition: int, received: int) -> tuple[int, int | None]:

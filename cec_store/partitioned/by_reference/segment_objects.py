@@ -40,8 +40,8 @@ from cec_store.storage.stores.store import Store
 
 _COMPRESSION_LEVEL = 1
 _FRAME_BYTES = 8 << 20
-"""Of records before compression: rows that come in small batches share a frame, and many at once
-are cut, so that readers decode what their processor's cache still holds."""
+"""Bytes of a frame's records before compression: small batches share a frame and large ones are
+cut, so that readers decode what their processor's cache still holds."""
 
 
 class SegmentMaker:
@@ -57,7 +57,7 @@ class SegmentMaker:
         self._gathered_bytes = 0
         self._bodies: list[Body] = []
         self.stored_bytes = 0
-        """Of the frames so far, without those of rows that share the next."""
+        """Bytes of the frames so far, without the rows that are gathered for the next one."""
 
     def append(self, batch: pa.RecordBatch, first_row: int = 0) -> None:
         """Add rows, in order. ``first_row``: the number of the first one, for errors.

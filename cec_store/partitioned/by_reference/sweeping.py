@@ -95,7 +95,7 @@ def perhaps_named(log: ReferenceLog, state: QueueState, made_us: Mapping[str, in
 
 
 def _folders(store: Store, above: str) -> Iterator[str]:
-    """Of batches: two levels below."""
+    """Yield the names of the batches' folders, which are two levels below ``above``."""
     for query in store.list(above):
         if query.is_folder:
             for batch in store.list(f"{above}/{query.name}"):

@@ -1,4 +1,4 @@
-"""What keeps a queue by reference small: merging, trimming, and deleting what nobody reads.
+"""Maintenance of a queue by reference: merging, trimming, and deleting objects nobody reads.
 
 docs/format.md §11. Any process may do it beside the writers: each step is a commit, or deletes what
 no commit names.
@@ -57,7 +57,10 @@ class Upkeep:
         """Commits whose removed objects are deleted."""
 
     def now_and_then(self, before: QueueState, after: QueueState) -> QueueState:
-        """What a writer does for the queue, every so many commits; what fails is logged."""
+        """Trim and merge after every ``_EVERY`` commits, and return the queue's new state.
+
+        A :class:`CecError` on the way is logged and not raised.
+        """
         state = after
         if before.number // _EVERY != after.number // _EVERY:
             try:
@@ -101,13 +104,13 @@ class Upkeep:
         self._store.delete([into["file"]])  # somebody else has merged or trimmed them
         return after, False
 
-    def trim(self, state: QueueState, wanted: Wanted) -> QueueState:
+    def trim(self, state: QueueState, bounds: Wanted) -> QueueState:
         """Take away whole segments; raises as :func:`.reference_trims.limits`."""
 
         def commit(now: QueueState) -> ReferenceObject | None:
             # Looked at anew for each try: whoever has registered since comes first.
             now_us = self._clock_us()
-            return trim_after(now, limits(self._store, now, wanted, now_us), now_us)
+            return trim_after(now, limits(self._store, now, bounds, now_us), now_us)
 
         state = self._log.add(self._log.refresh(state), commit)
         self._sweep_gone(state)
@@ -123,7 +126,7 @@ class Upkeep:
         state = self._log.refresh(state, proving=True)
         made_us = dict(rubbish(self._store, state, older_us))
         kept = counted_at(self._log, state, older_us) | perhaps_named(self._log, state, made_us)
-        found = [name for name in made_us if name not in kept]
-        self._store.delete(found)
+        names = [name for name in made_us if name not in kept]
+        self._store.delete(names)
         self._sweep_gone(state)
-        return state, found
+        return state, names
