@@ -63,7 +63,7 @@ class Unlogged:
         self.end_offset = 0
         self._send = send
 
-    def require_schema(self, wanted: RecordSchema) -> RecordSchema:
+    def require_schema(self, schema: RecordSchema) -> RecordSchema:
         return self.schema
 
     def chain(self) -> Any:

@@ -292,13 +292,13 @@ class AppendableQueue(ConsumableQueue):
         """The next record's offset; below :attr:`durable_offset` nothing can be lost."""
         return self.durable_offset if self._pipeline is None else self._pipeline.end.offset
 
-    def require_schema(self, wanted: RecordSchema) -> RecordSchema:
+    def require_schema(self, schema: RecordSchema) -> RecordSchema:
         """The queue's schema, which must be this one.
 
         Raises:
             SchemaMismatch: it is not.
         """
-        check_schema(self.folder, wanted, self.schema)
+        check_schema(self.folder, schema, self.schema)
         return self.schema
 
     def _writing(self) -> Pipeline:

@@ -46,19 +46,19 @@ def read_acknowledgement(folder: Folder, name: str, log_id: bytes) -> Acknowledg
     else:
         raise FileNotFoundError(f"{folder.path}/{acknowledgement_name(name)}")
     path = f"{folder.path}/{files[-1]}"
-    said = Acknowledgement.decode(data, path)
-    if said.log_id != log_id:
+    acknowledgement = Acknowledgement.decode(data, path)
+    if acknowledgement.log_id != log_id:
         raise damaged(path, 16, "the acknowledgement belongs to another queue")
-    return said
+    return acknowledgement
 
 
 def acknowledgements(folder: Folder, log_id: bytes) -> dict[str, Acknowledgement]:
     """Return each consumer's acknowledgement by name; raises as :func:`read_acknowledgement`."""
-    found = {}
+    by_name = {}
     for name in filter(None, map(consumer_of, folder.names())):
         with suppress(FileNotFoundError):  # dropped meanwhile
-            found[name] = read_acknowledgement(folder, name, log_id)
-    return found
+            by_name[name] = read_acknowledgement(folder, name, log_id)
+    return by_name
 
 
 @contextmanager
@@ -131,7 +131,7 @@ class Consumer:
         oldest, end = self._chain.first_offset(), self._chain.end.offset
         log_id = self._chain.manifest.log_id
         try:
-            said = read_acknowledgement(self._folder, self.name, log_id)
+            state = read_acknowledgement(self._folder, self.name, log_id)
         except FileNotFoundError:
             at = oldest if start is None else self._offset_of(start)
             if not oldest <= at <= end:
@@ -139,24 +139,24 @@ class Consumer:
                     f"{self._folder.path}: consumer {self.name!r} cannot start at {at}, which is "
                     f"not in {oldest} … {end}"
                 ) from None
-            said = Acknowledgement(log_id, at, at, at, self._clock_us())
+            state = Acknowledgement(log_id, at, at, at, self._clock_us())
             remove_acknowledgements(self._folder, self.name, 2**32)  # of one that was dropped
-            self._publish(acknowledgement_name(self.name), said)
-        if said.effects_saved < oldest:
+            self._publish(acknowledgement_name(self.name), state)
+        if state.effects_saved < oldest:
             raise OutOfRange(
                 f"{self._folder.path}: consumer {self.name!r} needs records from "
-                f"{said.effects_saved} on, and the oldest is {oldest}: they were deleted, as the "
+                f"{state.effects_saved} on, and the oldest is {oldest}: they were deleted, as the "
                 "queue's retention or a trim said, or its file was restored from an old copy. Drop "
                 f"the consumer and register it anew to go on from {oldest}"
             )
         written = self._chain.written_offset
-        if said.received > written:
+        if state.received > written:
             raise OutOfRange(
                 f"{self._folder.path}: consumer {self.name!r} has received records up to "
-                f"{said.received}, and the queue has them up to {written}: an older copy of the "
+                f"{state.received}, and the queue has them up to {written}: an older copy of the "
                 "queue was put back. Drop the consumer and register it anew to go on from there"
             )
-        return said
+        return state
 
     def _offset_of(self, position: Position | int) -> int:
         """Return an offset of this queue; raises :class:`QueueReplaced` for another queue's."""
@@ -224,24 +224,24 @@ class Consumer:
                 f"durable end is {end}"
             )
         if (got, saved) != (self.received, self.effects_saved):
-            said = replace(self._said, received=got, effects_saved=saved)
-            said = replace(said, acknowledged_us=self._clock_us())
-            self._publish(holding.file_name, said)
-            self._take_back_if_replaced(holding.file_name, said)
+            acknowledgement = replace(self._said, received=got, effects_saved=saved)
+            acknowledgement = replace(acknowledgement, acknowledged_us=self._clock_us())
+            self._publish(holding.file_name, acknowledgement)
+            self._take_back_if_replaced(holding.file_name, acknowledgement)
             # Last: whoever took over before this was published may not have read it.
             holding.check()
-            self._said = said
+            self._said = acknowledgement
 
-    def _publish(self, file_name: str, said: Acknowledgement) -> None:
+    def _publish(self, file_name: str, acknowledgement: Acknowledgement) -> None:
         with replaced_where_gone(self._folder.path):
-            publish_file(self._folder, file_name, said.encode())
+            publish_file(self._folder, file_name, acknowledgement.encode())
 
-    def _take_back_if_replaced(self, file_name: str, said: Acknowledgement) -> None:
+    def _take_back_if_replaced(self, file_name: str, acknowledgement: Acknowledgement) -> None:
         """Remove what was published in the folder of another queue, and raise `QueueReplaced`."""
         try:
             self._chain.refresh()
         except QueueReplaced:
-            data = said.encode()
+            data = acknowledgement.encode()
             with suppress(FileNotFoundError):
                 if self._folder.read(file_name, 0, len(data) + 1) == data:
                     self._folder.unlink(file_name)

@@ -25,8 +25,8 @@ def acknowledgement_files(names: Sequence[str], consumer: str) -> list[str]:
     """Return the names of a registered consumer's files: the last one counts. Empty without one."""
     if acknowledgement_name(consumer) not in names:
         return []
-    found = [takeover_of_acknowledgement(name, consumer) for name in names]
-    return [acknowledgement_name(consumer, n) for n in [0, *sorted(n for n in found if n)]]
+    numbers = [takeover_of_acknowledgement(name, consumer) for name in names]
+    return [acknowledgement_name(consumer, n) for n in [0, *sorted(n for n in numbers if n)]]
 
 
 def remove_acknowledgements(folder: Folder, consumer: str, below: int) -> None:
@@ -52,8 +52,8 @@ class Holding:
         try:
             if not self._lock(0) and not takeover:
                 raise self._in_use()
-            found = [takeover_of_lock(name, consumer) for name in folder.names()]
-            self.number = max((number for number in found if number is not None), default=0)
+            numbers = [takeover_of_lock(name, consumer) for name in folder.names()]
+            self.number = max((number for number in numbers if number is not None), default=0)
             """Number of takeovers of this name, this one included."""
             if takeover:
                 self.number += 1

@@ -39,18 +39,18 @@ class ConsumerState:
 
 def consumer_states(chain: Chain) -> list[ConsumerState]:
     """All registered consumers by name; raises as :func:`acknowledgements`."""
-    said = acknowledgements(chain.folder, chain.manifest.log_id)
+    by_name = acknowledgements(chain.folder, chain.manifest.log_id)
     return [
         ConsumerState(
             name,
-            each.received,
-            each.effects_saved,
-            max(0, chain.end.offset - each.received),
-            _lag_us(chain, each.received),
-            each.acknowledged_us,
-            _waiting_since_us(chain, each.received),
+            acknowledgement.received,
+            acknowledgement.effects_saved,
+            max(0, chain.end.offset - acknowledgement.received),
+            _lag_us(chain, acknowledgement.received),
+            acknowledgement.acknowledged_us,
+            _waiting_since_us(chain, acknowledgement.received),
         )
-        for name, each in sorted(said.items())
+        for name, acknowledgement in sorted(by_name.items())
     ]
 
 

@@ -128,7 +128,7 @@ class OutputQueue(AppendableQueue):
         """
         return read_retention(self.folder)
 
-    def set_retention(self, wanted: Retention | str | timedelta | int) -> None:
+    def set_retention(self, retention: Retention | str | timedelta | int) -> None:
         """Change what is removed without being asked: ``"forever"``, ``"consumers"``, a time as
         ``"7d"``, or a size as ``"10GiB"``. See :func:`cec_store.set_retention`.
 
@@ -137,7 +137,7 @@ class OutputQueue(AppendableQueue):
             ValueError: none of these.
         """
         self._writing()
-        write_retention(self.folder, Retention.of(wanted), self._clock_us())
+        write_retention(self.folder, Retention.of(retention), self._clock_us())
 
     def close(self) -> None:
         """Make everything durable, leave the index for the next to open, and let go.

@@ -31,12 +31,12 @@ def read_retention(folder: Folder) -> Retention:
     """
     path = f"{folder.path}/{RETENTION}"
     try:
-        said = KeptRetention.decode(folder.read(RETENTION, 0, RETENTION_BYTES + 1), path)
+        setting = KeptRetention.decode(folder.read(RETENTION, 0, RETENTION_BYTES + 1), path)
     except FileNotFoundError:
         return FOREVER
-    if said.log_id != read_manifest(folder).log_id:
+    if setting.log_id != read_manifest(folder).log_id:
         raise damaged_retention(path, 16, "the retention belongs to another queue")
-    return said.retention
+    return setting.retention
 
 
 def write_retention(folder: Folder, retention: Retention, now_us: int) -> None:
@@ -53,12 +53,12 @@ def write_retention(folder: Folder, retention: Retention, now_us: int) -> None:
         publish_file(folder, RETENTION, KeptRetention(log_id, retention, now_us).encode())
 
 
-def warn_of_other_retention(settings: Folder, wanted: Retention) -> None:
+def warn_of_other_retention(settings: Folder, retention: Retention) -> None:
     """A queue that is there already keeps its own: somebody may have changed it since."""
     kept = read_retention(settings)
-    if kept != wanted:
+    if kept != retention:
         _log.warning(
             "%s: its retention is %s, not %s; change it by set_retention or "
             "`cec-store consumers --retention`",
-            settings.path, kept, wanted,
+            settings.path, kept, retention,
         )  # fmt: skip

@@ -111,12 +111,14 @@ def plan_trim(
 def _needs_of_consumers(chain: Chain) -> dict[str, int]:
     """From where on each consumer needs the records."""
     folder, end = chain.folder, chain.end.offset
-    said = acknowledgements(folder, chain.manifest.log_id)
-    for name, each in said.items():
-        if each.received > end:
+    by_name = acknowledgements(folder, chain.manifest.log_id)
+    for name, acknowledgement in by_name.items():
+        if acknowledgement.received > end:
             path = f"{folder.path}/{acknowledgement_name(name)}"
-            raise damaged(path, 40, f"received up to {each.received}, the queue ends at {end}")
-    return {name: each.effects_saved for name, each in said.items()}
+            raise damaged(
+                path, 40, f"received up to {acknowledgement.received}, the queue ends at {end}"
+            )
+    return {name: acknowledgement.effects_saved for name, acknowledgement in by_name.items()}
 
 
 def _over(chain: Chain, keep: Retention | None, now_us: int) -> Callable[[int], bool]:

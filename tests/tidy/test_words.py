@@ -18,7 +18,6 @@ LOCALS_LEFT = {
     "connectors": 254,
     "format": 2,
     "log": 10,
-    "queues": 19,
 }
 
 
