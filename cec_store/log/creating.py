@@ -44,8 +44,8 @@ def create(
     writer.begin_segment(Predecessor(), 0)
     with writer.closed_on_failure():
         if retention != FOREVER:
-            said = KeptRetention(manifest.log_id, retention, clock_and_entropy.clock_us())
-            publish_file(folder, RETENTION, said.encode())
+            setting = KeptRetention(manifest.log_id, retention, clock_and_entropy.clock_us())
+            publish_file(folder, RETENTION, setting.encode())
         writer.publish_segment()
     return writer
 

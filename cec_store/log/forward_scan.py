@@ -35,19 +35,19 @@ class ForwardScan:
         self, stop: int | None = None, bodies: bool = False
     ) -> list[tuple[int, FrameHeader]]:
         """The frames from :attr:`bad` on, as (byte, header); ``bodies`` checks their CRCs too."""
-        found: list[tuple[int, FrameHeader]] = []
+        frames: list[tuple[int, FrameHeader]] = []
         try:
             # What came before a bad frame stays in the list.
-            found.extend(self.reader.frames(self.bad.byte, stop, bodies, self._due))
+            frames.extend(self.reader.frames(self.bad.byte, stop, bodies, self._due))
             assert stop is not None, "without a stop a scan ends at a bad frame"
             self.bad = Bad(stop, "")
         except BadFrame as error:
             self.bad = error.bad
-        if found:
-            last = found[-1][1]
+        if frames:
+            last = frames[-1][1]
             self._due = last.seq + (last.type == FrameType.BATCH)
-            self.claimed = max(self.claimed, max(header.durable_upto for _, header in found))
-        return found
+            self.claimed = max(self.claimed, max(header.durable_upto for _, header in frames))
+        return frames
 
     def claimed_beyond(self) -> int:
         """The highest ``durable_upto`` of the intact headers beyond :attr:`bad`; 0 without any."""
@@ -62,8 +62,8 @@ def running_crcs_of(
 ) -> dict[int, int]:
     """The running CRC by the byte at which a frame ends, and at that from which they were read."""
     running_crc = segment.running_crc if noted is None else noted.running_crc
-    found = {SEGMENT_HEADER_BYTES if noted is None else noted.byte: running_crc}
+    running_crcs = {SEGMENT_HEADER_BYTES if noted is None else noted.byte: running_crc}
     for byte, header in frames:
         running_crc = extend_running_crc(running_crc, header.header_crc)
-        found[byte + header.frame_bytes] = running_crc
-    return found
+        running_crcs[byte + header.frame_bytes] = running_crc
+    return running_crcs

@@ -145,7 +145,7 @@ def _older(folder: Folder, manifest: Manifest, name: str) -> CorruptLog:
 
 
 def _newest_of(manifest: Manifest, notes: dict[str, list[DurableEnd]]) -> DurableEnd | None:
-    ends = (end for found in notes.values() for end in found)
+    ends = (end for slots in notes.values() for end in slots)
     of_newest = (end for end in ends if end.segment_id == manifest.newest_segment)
     return max(of_newest, key=lambda end: (end.byte, end.epoch), default=None)
 
@@ -171,8 +171,8 @@ def prove_noted(noted: DurableEnd, reader: SegmentReader) -> int:
         ends_at = (header.seq, header.first_offset)
         if has_records:
             ends_at = (header.seq + 1, header.end_offset)
-        wanted = FrameType.BATCH if has_records else FrameType.SCHEMA
-        if header.type != wanted or ends_at != (noted.seq, noted.offset):
+        frame_type = FrameType.BATCH if has_records else FrameType.SCHEMA
+        if header.type != frame_type or ends_at != (noted.seq, noted.offset):
             raise BadHeader(f"not the frame before number {noted.seq}, record {noted.offset}")
         if header.continues:
             raise BadHeader("a step is not finished where the log was noted to end")

@@ -78,13 +78,13 @@ def read_notes(folder: Folder, names: list[str]) -> dict[str, list[DurableEnd]]:
     Raises:
         UnsupportedVersion: a later format wrote one of them.
     """
-    found: dict[str, list[DurableEnd]] = {}
+    notes: dict[str, list[DurableEnd]] = {}
     for name in names:
         if durable_epoch_of(name) is not None:
             with suppress(FileNotFoundError):
                 data = folder.read(name, 0, NOTE_BYTES)
-                found[name] = decode_durable_ends(data, f"{folder.path}/{name}")
-    return found
+                notes[name] = decode_durable_ends(data, f"{folder.path}/{name}")
+    return notes
 
 
 def refuse_if_held(folder: Folder) -> None:

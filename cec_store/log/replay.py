@@ -275,10 +275,10 @@ class Replay(Iterator[pa.RecordBatch]):
                 columns = columns.append_column(column.name, records.column(column.name))
             offsets = np.arange(first_offset, first_offset + records.num_rows)
             columns = columns.append_column(offset.name, pa.array(offsets))
-        wanted = self._wanted(records)
+        is_wanted = self._wanted(records)
         if not is_all_of_time:
-            wanted = pc.and_(wanted, self._times.wanted(records))
-        chosen = columns if pc.all(wanted, min_count=0).as_py() else columns.filter(wanted)
+            is_wanted = pc.and_(is_wanted, self._times.wanted(records))
+        chosen = columns if pc.all(is_wanted, min_count=0).as_py() else columns.filter(is_wanted)
         return aligned(chosen)
 
     def _needed(self, is_all_of_time: bool) -> list[str] | None:

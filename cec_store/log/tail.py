@@ -68,10 +68,10 @@ def read_tail(
         frames = [_first_frame(reader)]
     scan = ForwardScan(reader, noted)
     # Without a seal even the end of the file must show itself as "no header here".
-    found = scan.read_on(sealed_end, bodies=True)
-    frames += found
+    scanned = scan.read_on(sealed_end, bodies=True)
+    frames += scanned
     bad = scan.bad
-    running_crcs = running_crcs_of(reader.header, found, noted)
+    running_crcs = running_crcs_of(reader.header, scanned, noted)
     claimed = scan.claimed
     if bad.byte < file_bytes and sealed_end is None:
         claimed = max(claimed, scan.claimed_beyond())

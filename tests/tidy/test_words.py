@@ -17,7 +17,6 @@ LOCALS = {"each", "found", "there", "wanted", "said"}
 LOCALS_LEFT = {
     "connectors": 254,
     "format": 2,
-    "log": 10,
 }
 
 

@@ -95,9 +95,9 @@ def _made(
             folder.put(manifest_name(0), [replace(manifest, log_id=log_id).encode()])
         return None
     if retention != FOREVER:
-        said = KeptRetention(manifest.log_id, retention, clock_and_entropy.clock_us())
+        setting = KeptRetention(manifest.log_id, retention, clock_and_entropy.clock_us())
         with suppress(FileExistsError):
-            folder.put(RETENTION, [said.encode()])
+            folder.put(RETENTION, [setting.encode()])
     try:
         folder.put(manifest_name(0), [manifest.encode()])
     except FileExistsError:
