@@ -16,7 +16,6 @@ LOCALS = {"each", "found", "there", "wanted", "said"}
 # How many are left in a room that has not been gone through; these numbers only go down.
 LOCALS_LEFT = {
     "connectors": 254,
-    "format": 2,
 }
 
 

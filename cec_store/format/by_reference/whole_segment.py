@@ -55,17 +55,17 @@ class WholeSegment(NamedTuple):
         Raises:
             CorruptLog: one fails its checksum, or is not what its header says.
         """
-        found = []
+        batches = []
         for byte, header in self.frames:
             body = self.data.slice(byte + FRAME_HEADER_BYTES, header.body_bytes)
             try:
                 if not body_is_sound(header, body):
                     raise BadHeader("body fails its checksum")
-                found.append(decode_body(body, header.codec, header.raw_bytes, self.schema,
+                batches.append(decode_body(body, header.codec, header.raw_bytes, self.schema,
                                          header.record_count, columns))  # fmt: skip
             except BadHeader as error:
                 raise CorruptLog(self.path, byte, str(error)) from None
-        return found
+        return batches
 
 
 def encode_whole(
