@@ -61,7 +61,7 @@ def test_scala_still_writes_the_golden_log(tmp_path: Path) -> None:
 
 
 def test_scala_reads_the_golden_lists_and_appends_to_each(tmp_path: Path) -> None:
-    """Those of releases before chunks among them: version 1 is of such a one."""
+    """Lists in one record among them: version 1 has these."""
     put(tmp_path / "0" / "0", log_in(FOLDER / lists.NAME), [])
     found = run_jvm("lists", root=tmp_path, last=len(lists.LISTS))
     assert len(lists.LISTS) == found["appended"] == 5

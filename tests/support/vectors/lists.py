@@ -1,4 +1,4 @@
-"""A golden state log of lists (docs/format.md §9): before chunks, in chunks, put and begun anew.
+"""A golden state log of lists (docs/format.md §9): in one record, in chunks, put and begun anew.
 
 The column family `items` has keys `struct<k: string>` and values `struct<n: int64, text: string>`.
 """
@@ -21,8 +21,8 @@ KEY = pa.struct([("k", pa.string())])
 VALUE = pa.struct([("n", pa.int64()), ("text", pa.string())])
 _NAMES, _ITEMS, _CHUNKS = 0, 2, 3
 SAYS = (
-    "Lists of several values, not compressed. Version 1 has them as every release wrote them, a "
-    "record each: a of 20 values, b of one, and none of no value. Version 2 appends two values to "
+    "Lists of several values, not compressed. Version 1 has a record "
+    "for each: a of 20 values, b of one, and none of no value. Version 2 appends two values to "
     "a, which becomes two chunks; version 3 appends three more to the last one, removes b and puts "
     "c; version 4 puts a anew, and cuts c into twelve chunks; version 5 removes c and begins it "
     "again in two chunks."

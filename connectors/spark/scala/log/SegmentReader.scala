@@ -13,7 +13,7 @@ private[cecstore] final case class FrameAt(segment: SegmentReader, byte: Long, h
 
 /**
  * One segment file. Its frames are found from the newest one back, each proven by the one behind it; forward from
- * the start where an older writer left no proofs, or one of them fails. docs/format.md §3, §4, §7, §9. For one thread.
+ * the start where one of these proofs fails. docs/format.md §3, §4, §7, §9. For one thread.
  */
 private[cecstore] final class SegmentReader(inputs: OpenInputs, val id: Long) {
   import SegmentReader._
