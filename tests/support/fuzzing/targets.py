@@ -102,7 +102,7 @@ def mend_segment(data: bytes) -> bytes:
     at = 128
     while at + 128 <= len(made):
         fields = list(FRAME.unpack_from(made, at))
-        fields[0], fields[3], fields[12] = int.from_bytes(b"CECF", "little"), 128, _salt(made)
+        fields[0], fields[12] = int.from_bytes(b"CECF", "little"), _salt(made)
         body = bytes(made[at + 128 : at + 128 + fields[-4]])
         fields[-2] = crc32c(body)
         header = FRAME.pack(*fields)[:-4]
