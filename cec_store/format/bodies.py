@@ -106,12 +106,30 @@ def cut_to_frames(records: pa.RecordBatch, bytes_max: int) -> Iterator[pa.Record
 def encode_body(records: pa.RecordBatch, level: int) -> Body:
     """Serialise and compress as a whole; releases the GIL for most of its time."""
     raw = records.serialize()
+    return _body(records, *compress(raw, level, records.num_rows))
+
+
+def compress(raw: pa.Buffer | bytes, level: int, record_count: int) -> tuple[bytes, int, Codec]:
+    """Return a body as stored, its size in bytes before, and its codec; it may stay as it is."""
     stored = zstandard.ZstdCompressor(level=level, write_checksum=False).compress(raw)
-    inflates = raw.size > raw_bytes_max(len(stored), records.num_rows)
-    if inflates or len(stored) > max(raw.size, BODY_BYTES_MAX):
+    inflates = len(raw) > raw_bytes_max(len(stored), record_count)
+    if inflates or len(stored) > max(len(raw), BODY_BYTES_MAX):
         # Readers refuse a body that inflates so much, whoever wrote it, and one above the limit.
-        return _body(records, raw.to_pybytes(), raw.size, Codec.NONE)
-    return _body(records, stored, raw.size, Codec.ZSTD)
+        return bytes(raw), len(raw), Codec.NONE
+    return stored, len(raw), Codec.ZSTD
+
+
+def inflated(stored: pa.Buffer, codec: int, raw_bytes: int) -> pa.Buffer:
+    """Return a body that is stored as a whole, as it was before.
+
+    Raises:
+        BadHeader: it does not have the size that its header says.
+        OSError, zstandard.ZstdError: it is not what its codec says.
+    """
+    raw = stored if codec == Codec.NONE else inflate(stored, raw_bytes)
+    if raw.size != raw_bytes:
+        raise BadHeader(f"body of {raw.size} bytes, its header says {raw_bytes}")
+    return raw
 
 
 def encode_columns(records: pa.RecordBatch, level: int) -> Body:
@@ -159,9 +177,7 @@ def decode_body(
             return by_columns.unpack(
                 stored, raw_bytes, schema.arrow, record_count, columns, keep_dictionaries
             )
-        raw = stored if codec == Codec.NONE else inflate(stored, raw_bytes)
-        if raw.size != raw_bytes:
-            raise BadHeader(f"body of {raw.size} bytes, its header says {raw_bytes}")
+        raw = inflated(stored, codec, raw_bytes)
         message = _message(raw)
         if codec == Codec.ZSTD_LENGTHS:
             records = pa.ipc.read_record_batch(message, schema.arrow)

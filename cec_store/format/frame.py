@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from enum import IntEnum, IntFlag
 from struct import Struct
@@ -42,6 +42,7 @@ class FrameType(IntEnum):
 
     BATCH = 1
     SCHEMA = 2
+    COMMIT = 3
 
 
 class Codec(IntEnum):
@@ -64,7 +65,7 @@ class FrameFlags(IntFlag):
 
 CONTINUES, COUNTED = FrameFlags.CONTINUES.value, FrameFlags.COUNTED.value
 _BATCH_FLAGS = CONTINUES | COUNTED
-_TYPES = frozenset(map(int, FrameType))
+_OF_SEGMENTS = frozenset((FrameType.BATCH.value, FrameType.SCHEMA.value))
 _BATCH = FrameType.BATCH.value  # looked up for each header that is read
 _CODECS = frozenset(map(int, Codec))
 
@@ -176,11 +177,13 @@ class FrameHeader(NamedTuple):
         return with_crc(_FRAME.pack(*self))
 
 
-def decode_frame_header(data: bytes, at: int = 0) -> FrameHeader:
-    """The header at ``data[at:]``, its checksum and limits proven.
+def decode_frame_header(
+    data: bytes, at: int = 0, types: Collection[int] = _OF_SEGMENTS
+) -> FrameHeader:
+    """Return the header at ``data[at:]``, its checksum and limits proven.
 
     Raises:
-        BadHeader: not a sound frame header.
+        BadHeader: not a sound frame header of one of these types.
     """
     if len(data) - at < FRAME_HEADER_BYTES:
         raise BadHeader(f"frame header cut short at {max(0, len(data) - at)} bytes")
@@ -192,7 +195,7 @@ def decode_frame_header(data: bytes, at: int = 0) -> FrameHeader:
         raise BadHeader("frame magic is wrong")
     if crc32c(data[at : at + FRAME_HEADER_BYTES - 4]) != header_crc:
         raise BadHeader("frame header fails its checksum")
-    if kind not in _TYPES:
+    if kind not in types:
         raise NewerVersion(f"frame type {kind} is unknown to this release")
     if flags & ~(_BATCH_FLAGS if kind == _BATCH else 0) or codec not in _CODECS:
         raise NewerVersion(f"frame flags {flags:#x}, codec {codec}: unknown to this release")

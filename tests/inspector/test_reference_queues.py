@@ -13,7 +13,8 @@ import pyarrow as pa
 import pytest
 
 from cec_store.errors import CorruptLog
-from cec_store.format.by_reference.commits import Operation, ReferenceObject, segments_of
+from cec_store.format.by_reference.commit_body import segments_of
+from cec_store.format.by_reference.commits import Operation, ReferenceObject
 from cec_store.inspector.decoding.records import RecordRow
 from cec_store.inspector.places.places import Log, PlaceKind, place_at
 from cec_store.inspector.showing.dump_filter import DumpFilter

@@ -35,7 +35,7 @@ ORDER = {
         zstd_frames by_columns bodies by_reference
     """,
     "format.by_columns": "messages dictionaries body",
-    "format.by_reference": "whole_segment commits acknowledgements",
+    "format.by_reference": "whole_segment commit_body commits acknowledgements",
     "log": """
         frames options segment epochs notes known_end forward_scan positions reader visible_end
         chain tail writer creating reopening by_object pipeline selection replay

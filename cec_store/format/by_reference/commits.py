@@ -2,56 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import base64
+import binascii
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
+import zstandard
 
 from cec_store.errors import CorruptLog, upgrade_needed
-from cec_store.format.bodies import encode_body
-from cec_store.format.by_reference.whole_segment import WholeSegment, decode_whole, encode_whole
-from cec_store.format.frame import NONE, RECORD_STREAM, BadHeader, SegmentHeader
-from cec_store.format.records import data_records, to_timestamps
+from cec_store.format.bodies import compress, inflated
+from cec_store.format.by_reference.commit_body import CommitBody
+from cec_store.format.checksum import crc32c
+from cec_store.format.frame import (
+    FRAME_HEADER_BYTES,
+    NONE,
+    RECORD_STREAM,
+    SEGMENT_HEADER_BYTES,
+    BadHeader,
+    Codec,
+    FrameHeader,
+    FrameType,
+    NewerVersion,
+    SegmentHeader,
+    body_is_sound,
+    decode_frame_header,
+    decode_segment_header,
+    follows,
+)
 from cec_store.format.schema import RecordSchema
 
 SUMMARY_STREAM = 2
 _COMPRESSION_LEVEL = 3
-_COMMIT = pa.struct(
-    [
-        ("operation", pa.uint8()),
-        ("query", pa.string()),
-        ("batch", pa.int64()),
-        ("starts", pa.list_(pa.int64())),
-        ("ends", pa.list_(pa.int64())),
-        ("queries", pa.map_(pa.string(), pa.int64())),
-        ("consumed", pa.map_(pa.string(), pa.list_(pa.int64()))),
-        ("settings", pa.map_(pa.string(), pa.string())),
-        ("schema", pa.binary()),
-    ]
-)
-SEGMENT_COLUMNS = pa.schema(
-    [
-        ("partition", pa.int32()),
-        ("first_offset", pa.int64()),
-        ("records", pa.int64()),
-        ("file", pa.string()),
-        ("byte", pa.int64()),
-        ("bytes", pa.int64()),
-        ("salt", pa.uint64()),
-        ("least_us", pa.int64()),
-        ("greatest_us", pa.int64()),
-        ("frames", pa.int32()),
-        ("written_us", pa.int64()),
-        ("removed", pa.bool_()),
-    ]
-)
-"""Fields of segments that commits name: one row each."""
-REFERENCE_SCHEMA = RecordSchema(
-    pa.schema([("commit", _COMMIT), ("segment", pa.struct(list(SEGMENT_COLUMNS)))])
-)
+_TYPES = (FrameType.COMMIT.value,)
+_INTEGERS = range(-(2**63), 2**63)
 
 
 class Operation(IntEnum):
@@ -87,40 +73,87 @@ class ReferenceCommit:
         """Return whether this batch of this query is in the queue already."""
         return self.queries.get(query, -1) >= batch
 
-    def _row(self) -> dict[str, Any]:
-        consumed = [(queue, list(ends)) for queue, ends in self.consumed.items()]
-        return {
+    def _facts(self) -> dict[str, Any]:
+        """Return the JSON object that says it, without what has no content."""
+        schema = None if self.schema is None else base64.b64encode(self.schema.encode()).decode()
+        facts = {
             "operation": int(self.operation),
             "query": self.query,
             "batch": self.batch,
-            "starts": list(self.starts),
-            "ends": list(self.ends),
-            "queries": list(self.queries.items()),
-            "consumed": consumed,
-            "settings": list(self.settings.items()),
-            "schema": None if self.schema is None else self.schema.encode(),
+            "queries": dict(self.queries),
+            "consumed": {queue: list(ends) for queue, ends in self.consumed.items()},
+            "settings": dict(self.settings),
+            "schema": schema,
         }
+        return {key: value for key, value in facts.items() if value not in (None, {})}
 
     @classmethod
-    def _from_row(cls, row: dict[str, Any]) -> ReferenceCommit:
-        """``ValueError``, ``TypeError`` or :class:`BadHeader` where it is none."""
-        starts, ends = tuple(row["starts"]), tuple(row["ends"])
-        if len(starts) != len(ends) or not ends or min(starts) < 0:
-            raise ValueError(f"{len(starts)} starts of {len(ends)} partitions")
+    def _of(cls, body: CommitBody) -> ReferenceCommit:
+        """Return what a body says.
+
+        Raises:
+            NewerVersion: a later format wrote it.
+            ValueError, BadHeader: it says what cannot be.
+        """
+        facts, starts, ends = dict(body.facts), body.starts, body.ends
+        if not ends or min(starts) < 0:
+            raise ValueError(f"{len(ends)} partitions, the oldest offsets are {starts[:3]}")
         if any(start > end for start, end in zip(starts, ends, strict=True)):
             raise ValueError("a partition that starts behind its end")
-        schema = row["schema"]
+        operation = _integer(facts.pop("operation", None))
+        if operation not in list(Operation):
+            raise NewerVersion(f"a commit that does {operation}")
+        query, batch = facts.pop("query", None), facts.pop("batch", None)
+        if (query is None) is not (batch is None):
+            raise ValueError("a query without its batch, or the other way round")
+        queries = _object(facts.pop("queries", {}))
+        consumed = _object(facts.pop("consumed", {}))
+        settings = _object(facts.pop("settings", {}))
+        schema = facts.pop("schema", None)
+        if facts:
+            raise NewerVersion(f"a commit that says {sorted(facts)[:3]}")
         return cls(
-            Operation(row["operation"]),
-            row["query"],
-            row["batch"],
+            Operation(operation),
+            None if query is None else _text(query),
+            None if batch is None else _integer(batch),
             starts,
             ends,
-            dict(row["queries"]),
-            {queue: tuple(offsets) for queue, offsets in row["consumed"]},
-            dict(row["settings"]),
-            None if schema is None else RecordSchema.decode(schema),
+            {name: _integer(last) for name, last in queries.items()},
+            {queue: tuple(map(_integer, _array(of))) for queue, of in consumed.items()},
+            {name: _text(value) for name, value in settings.items()},
+            None if schema is None else RecordSchema.decode(_bytes(schema)),
         )
+
+
+def _integer(value: Any) -> int:
+    if type(value) is not int or value not in _INTEGERS:
+        raise ValueError(f"{value!r:.50} is no integer of 64 bits")
+    return value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r:.50} is no text")
+    return value
+
+
+def _object(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError(f"{value!r:.50} is no object")
+    return value
+
+
+def _array(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise ValueError(f"{value!r:.50} is no array")
+    return value
+
+
+def _bytes(value: Any) -> bytes:
+    try:
+        return base64.b64decode(_text(value), validate=True)
+    except binascii.Error as error:
+        raise ValueError(f"base64: {error}") from None
 
 
 @dataclass(frozen=True)
@@ -147,15 +180,15 @@ class ReferenceObject:
             prev_segment=number, prev_bytes=0, prev_salt=salt, prev_chain=0,
             created_us=self.created_us,
         )  # fmt: skip
-        rows = self.segments.num_rows
-        commits = pa.array([self.commit._row(), *[None] * rows], _COMMIT)
-        first = pa.nulls(1, pa.struct(list(SEGMENT_COLUMNS)))
-        segments = pa.concat_arrays([first, self.segments.to_struct_array()])
-        batch = pa.record_batch([commits, segments], schema=REFERENCE_SCHEMA.data)
-        times = to_timestamps(pa.array(np.full(1 + rows, self.created_us)))
-        body = encode_body(data_records(REFERENCE_SCHEMA, batch, times), _COMPRESSION_LEVEL)
-        stream_id = SUMMARY_STREAM if self.is_summary else RECORD_STREAM
-        return encode_whole(header, REFERENCE_SCHEMA, [body], stream_id)
+        count = self.segments.num_rows
+        body = CommitBody(self.commit._facts(), self.commit.starts, self.commit.ends, self.segments)
+        stored, raw_bytes, codec = compress(body.encode(), _COMPRESSION_LEVEL, count)
+        frame = FrameHeader(
+            type=FrameType.COMMIT, codec=codec, chain_crc=header.running_crc, salt=self.salt,
+            stream_id=SUMMARY_STREAM if self.is_summary else RECORD_STREAM, record_count=count,
+            body_bytes=len(stored), raw_bytes=raw_bytes, body_crc=crc32c(stored),
+        )  # fmt: skip
+        return [header.encode(), frame.encode(), stored]
 
     @classmethod
     def decode(
@@ -167,50 +200,54 @@ class ReferenceObject:
             CorruptLog: they are not those of this commit or summary.
             UnsupportedVersion: a later format wrote it.
         """
-        whole = decode_whole(data, path, SUMMARY_STREAM if is_summary else RECORD_STREAM)
-        if whole.schema != REFERENCE_SCHEMA:
-            raise CorruptLog(path, 0, "not the columns of a commit")
-        if whole.header.segment_id != number:
-            raise CorruptLog(path, 0, f"the object is number {whole.header.segment_id}")
-        records = whole.records()
-        if len(records) != 1 or not records[0].num_rows:
-            raise CorruptLog(path, 0, f"a commit of {len(records)} frames")
-        commit, segments = _taken_apart(whole, records[0])
-        header = whole.header
+        try:
+            header = decode_segment_header(data)
+            if header.segment_id != number:
+                raise BadHeader(f"the object is number {header.segment_id}")
+            body = _body_of(header, data, SUMMARY_STREAM if is_summary else RECORD_STREAM)
+            commit = ReferenceCommit._of(body)
+            _check_segments(body.segments, len(commit.ends))
+        except NewerVersion as error:
+            raise upgrade_needed(path, str(error)) from None
+        except BadHeader as error:
+            raise CorruptLog(path, 0, str(error)) from None
+        except (ValueError, OSError, zstandard.ZstdError) as error:
+            what = f"a commit that says what cannot be: {error}"
+            raise CorruptLog(path, SEGMENT_HEADER_BYTES, what) from error
         after = None if header.prev_segment == NONE else (header.prev_segment, header.prev_salt)
         return cls(
-            number, header.log_id, commit, segments, header.created_us, is_summary, header.salt,
-            after,
+            number, header.log_id, commit, body.segments, header.created_us, is_summary,
+            header.salt, after,
         )  # fmt: skip
 
 
-def _taken_apart(
-    whole: WholeSegment, records: pa.RecordBatch
-) -> tuple[ReferenceCommit, pa.RecordBatch]:
-    """The commit of the first row, and the segments of the others."""
-    byte, _ = whole.frames[0]
-    commits, segments = records.column("commit"), records.column("segment").slice(1)
-    try:
-        records.validate(full=True)  # names of files and queries are UTF-8
-    except pa.ArrowInvalid as error:
-        raise CorruptLog(whole.path, byte, f"a commit: {error}") from error
-    row = commits[0].as_py()
-    if row is None or commits.null_count != len(commits) - 1 or segments.null_count:
-        raise CorruptLog(whole.path, byte, "not one commit and its segments")
-    if row["operation"] not in list(Operation):
-        raise upgrade_needed(whole.path, f"a commit that does {row['operation']}")
-    columns = pa.RecordBatch.from_struct_array(segments)
-    try:
-        commit = ReferenceCommit._from_row(row)
-        _check_segments(columns, len(commit.ends))
-    except (ValueError, TypeError, BadHeader) as error:
-        raise CorruptLog(whole.path, byte, f"a commit that says what cannot be: {error}") from error
-    return commit, columns
+def _body_of(header: SegmentHeader, data: bytes, stream_id: int) -> CommitBody:
+    """Return the body of an object's one frame.
+
+    Raises:
+        BadHeader: the frame is not sound, or another, or not the last.
+        ValueError, OSError, zstandard.ZstdError: its body is none of a commit.
+    """
+    frame = decode_frame_header(data, SEGMENT_HEADER_BYTES, _TYPES)
+    follows(header.running_crc, frame)
+    if frame.salt != header.salt:
+        raise BadHeader("the frame belongs to another object")
+    if frame.stream_id != stream_id:
+        raise BadHeader(f"a frame of stream {frame.stream_id}, not {stream_id}")
+    if frame.codec not in (Codec.NONE, Codec.ZSTD):
+        raise NewerVersion(f"a commit with codec {frame.codec}")
+    stored = pa.py_buffer(data).slice(SEGMENT_HEADER_BYTES + FRAME_HEADER_BYTES)
+    if stored.size != frame.body_bytes:
+        raise BadHeader(f"body of {stored.size} bytes, its header says {frame.body_bytes}")
+    if not body_is_sound(frame, stored):
+        raise BadHeader("body fails its checksum")
+    body = CommitBody.decode(inflated(stored, frame.codec, frame.raw_bytes))
+    if body.segments.num_rows != frame.record_count:
+        raise BadHeader(f"{body.segments.num_rows} segments, not {frame.record_count}")
+    return body
 
 
 def _check_segments(segments: pa.RecordBatch, partitions: int) -> None:
-    if any(column.null_count for column in segments.columns):
-        raise ValueError("a segment with nulls")
     values = {name: segments.column(name).to_numpy() for name in _NUMBERS}
     if segments.num_rows and not (
         (values["partition"] >= 0).all()
@@ -225,10 +262,3 @@ def _check_segments(segments: pa.RecordBatch, partitions: int) -> None:
 _NUMBERS = (
     "partition", "first_offset", "records", "byte", "bytes", "least_us", "greatest_us",
 )  # fmt: skip
-
-
-def segments_of(rows: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
-    """Return :data:`SEGMENT_COLUMNS`; ``removed`` is false where it is not given."""
-    return pa.RecordBatch.from_pylist(
-        [{"removed": False, **row} for row in rows], schema=SEGMENT_COLUMNS
-    )

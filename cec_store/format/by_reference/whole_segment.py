@@ -72,7 +72,6 @@ def encode_whole(
     header: SegmentHeader,
     schema: RecordSchema,
     bodies: Sequence[Body],
-    stream_id: int = RECORD_STREAM,
 ) -> list[bytes]:
     """The segment's bytes, in parts. ``seq`` and offsets count from 0."""
     parts = [header.encode()]
@@ -88,13 +87,13 @@ def encode_whole(
         at_byte += len(encoded) + len(body)
 
     message = schema.encode()
-    add(FrameHeader(type=FrameType.SCHEMA, stream_id=stream_id, raw_bytes=len(message)), message)
+    add(FrameHeader(type=FrameType.SCHEMA, raw_bytes=len(message)), message)
     seq = offset = 0
     previous = (NONE, 0)
     for body in bodies:
         byte = at_byte
         frame = FrameHeader(
-            type=FrameType.BATCH, stream_id=stream_id, codec=body.codec, seq=seq,
+            type=FrameType.BATCH, codec=body.codec, seq=seq,
             first_offset=offset, prev_segment=previous[0], prev_byte=previous[1],
             min_timestamp_us=body.min_timestamp_us, max_timestamp_us=body.max_timestamp_us,
             record_count=body.record_count, raw_bytes=body.raw_bytes,
@@ -105,7 +104,7 @@ def encode_whole(
     return parts
 
 
-def decode_whole(data: bytes, path: str, stream_id: int = RECORD_STREAM) -> WholeSegment:
+def decode_whole(data: bytes, path: str) -> WholeSegment:
     """A segment whose headers are sound to its last byte; bodies are proven when they are read.
 
     Whether it is all that was written is for whoever names it to say. ``path`` is where the bytes
@@ -126,7 +125,7 @@ def decode_whole(data: bytes, path: str, stream_id: int = RECORD_STREAM) -> Whol
             frame = decode_frame_header(data, byte)
             start = byte + FRAME_HEADER_BYTES
             body = buffer.slice(start, min(frame.body_bytes, len(data) - start))
-            _check(frame, header, frames, body, schema is None, stream_id)
+            _check(frame, header, frames, body, schema is None)
             running_crc = follows(running_crc, frame)
             if schema is None:
                 schema = RecordSchema.decode(body.to_pybytes())
@@ -146,7 +145,6 @@ def _check(
     before: list[tuple[int, FrameHeader]],
     body: pa.Buffer,
     is_first: bool,
-    stream_id: int,
 ) -> None:
     """Check that a frame may stand where it does; bodies of BATCH frames are checked later."""
     if frame.salt != segment.salt:
@@ -164,5 +162,5 @@ def _check(
         raise BadHeader(
             f"frame {frame.seq} at offset {frame.first_offset}, where {seq} at {offset} is due"
         )
-    if frame.stream_id != stream_id:
-        raise BadHeader(f"a frame of stream {frame.stream_id}, not {stream_id}")
+    if frame.stream_id != RECORD_STREAM:
+        raise BadHeader(f"a frame of stream {frame.stream_id}, not {RECORD_STREAM}")

@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cec_store.format.by_reference.commits import SEGMENT_COLUMNS, ReferenceCommit, ReferenceObject
+from cec_store.format.by_reference.commit_body import SEGMENT_COLUMNS
+from cec_store.format.by_reference.commits import ReferenceCommit, ReferenceObject
 
 SUMMARY_EVERY = (4, 64, 4096)
 """A summary at a multiple of one of these goes back to the last multiple of the next; of the last

@@ -14,7 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cec_store.errors import CecError
-from cec_store.format.by_reference.commits import ReferenceObject, segments_of
+from cec_store.format.by_reference.commit_body import segments_of
+from cec_store.format.by_reference.commits import ReferenceObject
 from cec_store.format.schema import RecordSchema
 from cec_store.partitioned.by_reference.ages import (
     GRACE_US,

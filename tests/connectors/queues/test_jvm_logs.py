@@ -10,18 +10,16 @@ import pyarrow as pa
 import pytest
 
 from cec_store.errors import CorruptLog
-from cec_store.format.by_reference.commits import (
-    Operation,
-    ReferenceCommit,
-    ReferenceObject,
-    segments_of,
-)
+from cec_store.format.by_reference.commit_body import segments_of
+from cec_store.format.by_reference.commits import Operation, ReferenceCommit, ReferenceObject
 from cec_store.format.schema import RecordSchema
 from cec_store.partitioned.by_reference.reference_commits import batch_after, making
 from cec_store.partitioned.by_reference.reference_log import ReferenceLog
 from cec_store.storage.names import commit_object_name
 from cec_store.storage.stores.local_store import LocalStore
 from support.spark.jvm import run_jvm
+from support.vectors.commits import OBJECTS, object_of
+from support.vectors.make import FOLDER
 
 SCHEMA = RecordSchema(pa.schema([("n", pa.int64()), ("text", pa.string())]), key_columns=("n",))
 SEGMENT = {
@@ -31,24 +29,21 @@ SEGMENT = {
 
 
 def objects() -> dict[str, ReferenceObject]:
-    """By the name of a file; with nothing, with everything, and with many segments."""
-    log_id = bytes(range(16))
-    make = ReferenceCommit(Operation.MAKE, starts=(0, 0), ends=(0, 0), schema=SCHEMA)
-    append = ReferenceCommit(
-        Operation.APPEND, "ä query", 3, (0, 2), (0, 12), {"ä query": 3, "old": 9},
-        {"ab": (4, 0), "cd": (), "ef": (1, 2, 3)}, {"retention": "7d"},
-    )  # fmt: skip
+    """By the name of a file: golden ones, and others with nothing and with many segments."""
+    golden = [object_of(name) for name in OBJECTS]
+    log_id, append = golden[1].log_id, golden[1].commit
     many = [{**SEGMENT, "first_offset": 7 * n, "removed": n % 3 == 0} for n in range(5000)]
     return {
-        "0.commit": ReferenceObject(0, log_id, make, segments_of([]), 1),
-        "17.commit": ReferenceObject(
-            17, log_id, append, segments_of([SEGMENT]), 99, salt=2**64 - 1, after=(16, 2**64 - 2)
-        ),
-        "64.summary": ReferenceObject(64, log_id, append, segments_of(many), 2**40, True),
+        **{f"{made.number}.{kind_of(made)}": made for made in golden},
+        "68.summary": ReferenceObject(68, log_id, append, segments_of(many), 2**40, True),
         "5.commit": ReferenceObject(
             5, log_id, ReferenceCommit(Operation.TRIM, starts=(3,), ends=(3,)), segments_of([]), -1
         ),
     }
+
+
+def kind_of(made: ReferenceObject) -> str:
+    return "summary" if made.is_summary else "commit"
 
 
 def shown(found: ReferenceObject) -> dict[str, Any]:
@@ -76,6 +71,10 @@ def test_objects_of_either_side_are_read_by_the_other(tmp_path: Path) -> None:
     written = objects()
     for name, found in written.items():
         (tmp_path / "in" / name).write_bytes(b"".join(found.encode()))
+    for name in OBJECTS:
+        golden = object_of(name)
+        file = tmp_path / "in" / f"{golden.number}.{kind_of(golden)}"
+        shutil.copy(FOLDER / f"{name}.bin", file)
     said = run_jvm("logObjects", **{"in": tmp_path / "in", "out": tmp_path / "out"})
     assert said == {name: shown(found) for name, found in written.items()}
     for name, found in written.items():

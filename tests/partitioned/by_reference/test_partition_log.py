@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cec_store.errors import OutOfRange
-from cec_store.format.by_reference.commits import Operation, ReferenceObject, segments_of
+from cec_store.format.by_reference.commit_body import segments_of
+from cec_store.format.by_reference.commits import Operation, ReferenceObject
 from cec_store.format.schema import RecordSchema
 from cec_store.log.replay import Replay
 from cec_store.log.selection import Selection

@@ -13,12 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cec_store.errors import CorruptLog, NotAQueue
-from cec_store.format.by_reference.commits import (
-    Operation,
-    ReferenceCommit,
-    ReferenceObject,
-    segments_of,
-)
+from cec_store.format.by_reference.commit_body import segments_of
+from cec_store.format.by_reference.commits import Operation, ReferenceCommit, ReferenceObject
 from cec_store.format.schema import RecordSchema
 from cec_store.partitioned.by_reference.queue_state import QueueState, summary_base
 from cec_store.partitioned.by_reference.reference_log import ReferenceLog

@@ -31,8 +31,16 @@ from cec_store.errors import (
 )
 from cec_store.format.acknowledgement import Acknowledgement
 from cec_store.format.bodies import decode_body
+from cec_store.format.by_reference.commit_body import CommitBody
+from cec_store.format.by_reference.commits import ReferenceObject
 from cec_store.format.checksum import crc32c
-from cec_store.format.frame import BadHeader, Codec, raw_bytes_max
+from cec_store.format.frame import (
+    BadHeader,
+    Codec,
+    FrameType,
+    decode_frame_header,
+    raw_bytes_max,
+)
 from cec_store.format.manifest import Manifest
 from cec_store.format.schema import RecordSchema
 from cec_store.indexes.entries import BadIndex, Coverage, FrameEntry, TimestampEntry
@@ -47,6 +55,7 @@ from support.models import unsafe_row_encoder
 from support.places.made_checkpoints import schema_file
 from support.vectors import make as make_vectors
 from support.vectors.column_bodies import columns_body
+from support.vectors.commits import OBJECTS, object_of
 from support.vectors.make import CARRIERS, OPERATOR_ROWS, PLAIN_ROWS, SCHEMAS, records_of
 
 FRAME = struct.Struct("<IBBHIIQQQQQQQqqQQIIIIII")
@@ -307,7 +316,27 @@ def row_seeds() -> list[bytes]:
     return seeds
 
 
+def read_commit(raw: bytes) -> ReferenceObject:
+    """The body of a commit, not compressed, in an object around it that is sound."""
+    wanted = object_of("commit-append")
+    head, encoded, _ = wanted.encode()
+    frame = decode_frame_header(encoded, 0, (FrameType.COMMIT,))._replace(
+        codec=Codec.NONE, body_bytes=len(raw), raw_bytes=len(raw), body_crc=crc32c(raw),
+        record_count=int.from_bytes(raw[8:12], "little"),
+    )  # fmt: skip
+    return ReferenceObject.decode(head + frame.encode() + raw, "commit", wanted.number)
+
+
+def commit_seeds() -> list[bytes]:
+    seeds = []
+    for name in OBJECTS:
+        commit, segments = object_of(name).commit, object_of(name).segments
+        seeds.append(CommitBody(commit._facts(), commit.starts, commit.ends, segments).encode())
+    return seeds
+
+
 TARGETS = {
+    "commit": Target(read_commit, LOUD, commit_seeds),
     "segment": Target(read_segment, LOUD, segment_seeds, mend_segment),
     "body": Target(read_body, (BadHeader,), body_seeds),
     "schema": Target(

@@ -5,13 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from cec_store.format.by_reference.commits import (
-    SEGMENT_COLUMNS,
-    Operation,
-    ReferenceCommit,
-    ReferenceObject,
-    segments_of,
-)
+from cec_store.format.by_reference.commit_body import SEGMENT_COLUMNS, segments_of
+from cec_store.format.by_reference.commits import Operation, ReferenceCommit, ReferenceObject
 from cec_store.format.schema import RecordSchema
 from cec_store.partitioned.by_reference.queue_state import QueueState, summary_base
 from cec_store.partitioned.by_reference.segment_objects import SegmentMaker

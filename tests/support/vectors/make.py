@@ -41,7 +41,7 @@ from cec_store.values import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US
 from support.disks.memory_folder import MemoryFolder
 from support.paths import VECTORS
 from support.places.state_logs import EMPTY, Commit, Writer, merge, with_lengths
-from support.vectors import lists
+from support.vectors import commits, lists
 from support.vectors.column_bodies import columns_body
 
 FOLDER = VECTORS
@@ -663,6 +663,8 @@ def all_files() -> dict[str, bytes]:
         files[f"{name}.bin"] = frame_bytes(name, fields, body)
     for name, (_, fields) in FRAME_HEADERS.items():
         files[f"{name}.bin"] = FrameHeader(**{**_HEADER, **fields}).encode()
+    for name in commits.OBJECTS:
+        files[f"{name}.bin"] = b"".join(commits.object_of(name).encode())
     logs = {
         QUEUE: queue_files(),
         QUEUE_OF_STEPS: queue_of_steps_files(),
@@ -702,6 +704,8 @@ def all_cases() -> list[dict[str, Any]]:
         cases.append({"name": name, "is": "retention", "says": says, "expect": fields})
     for name, (says, fields) in INPUT_QUEUES.items():
         cases.append({"name": name, "is": "input queues", "says": says, "expect": fields})
+    for name, (says, fields) in commits.OBJECTS.items():
+        cases.append({"name": name, "is": "commit", "says": says, "expect": fields})
     queue = {"batches": QUEUE_BATCHES, "segments": QUEUE_FRAMES, "epoch": 1}
     cases.append({"name": QUEUE, "is": "queue", "says": QUEUE_SAYS, "expect": queue})
     steps = {"steps": QUEUE_OF_STEPS_STEPS}
@@ -734,6 +738,8 @@ def write() -> None:
 if __name__ == "__main__":
     rows = [*OPERATOR_ROWS, *CHANCE_ROWS, *GAP_ROWS]
     assert {row["_kind"] for row in rows} == set(RecordKind)
-    assert {fields["type"] for _, fields, _ in FRAMES.values()} == set(FrameType)
+    assert {fields["type"] for _, fields, _ in FRAMES.values()} | {FrameType.COMMIT} == set(
+        FrameType
+    )
     write()
     print(worked_example())

@@ -9,6 +9,7 @@ private[cecstore] object Format {
   val NoSegment = -1L
   val Batch: Byte = 1
   val Schema: Byte = 2
+  val Commit: Byte = 3
   val CodecNone: Byte = 0
   val CodecZstd: Byte = 1
   val CodecZstdLengths: Byte = 2

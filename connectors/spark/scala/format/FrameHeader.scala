@@ -41,9 +41,13 @@ private[cecstore] object FrameHeader {
   import Format._
 
   val Magic: Int = 0x46434543 // "CECF"
+  private val OfSegments = Set(Batch, Schema)
 
   /** Of a queue of operators or of many partitions. */
   def decodeOfQueue(bytes: Array[Byte]): FrameHeader = decode(bytes, CodecColumns, Continues | Counted)
+
+  /** Of an object of `log/`. */
+  def decodeOfCommit(bytes: Array[Byte]): FrameHeader = decode(bytes, CodecZstd, kinds = Set(Commit))
 
   /**
    * The CRC is proven before anything in the header is believed.
@@ -51,7 +55,8 @@ private[cecstore] object FrameHeader {
    * @param codecMax state logs have none of the later codecs
    * @param flagsKnown that a BATCH frame may have; steps of state logs are told by their versions
    */
-  def decode(bytes: Array[Byte], codecMax: Byte = CodecZstdLengths, flagsKnown: Int = Counted): FrameHeader = {
+  def decode(bytes: Array[Byte], codecMax: Byte = CodecZstdLengths, flagsKnown: Int = Counted,
+      kinds: Set[Byte] = OfSegments): FrameHeader = {
     if (bytes.length < HeaderBytes) throw new BadFrame("frame header cut short")
     val in = littleEndian(bytes)
     if (in.getInt(0) != Magic) throw new BadFrame("frame magic is wrong")
@@ -60,9 +65,7 @@ private[cecstore] object FrameHeader {
       in.getLong(32), in.getLong(40), in.getLong(48), in.getLong(56), in.getLong(64), in.getLong(72), in.getLong(80),
       in.getLong(88), in.getLong(96), in.getInt(104), in.getInt(108), in.getInt(112), in.getInt(116),
       in.getInt(120))
-    if (h.kind != Batch && h.kind != Schema) {
-      throw new NewerFrame(s"frame of unknown type ${h.kind}")
-    }
+    if (!kinds(h.kind)) throw new NewerFrame(s"frame of unknown type ${h.kind}")
     val (codec, unknown) = (h.codec & 0xff, h.flags & ~(if (h.isBatch) flagsKnown else 0))
     if (codec > codecMax || unknown != 0) throw new NewerFrame(s"frame with flags ${h.flags}, codec $codec: unknown")
     if (h.continues && h.endsVersion) throw new BadFrame("a step that goes on has no open windows to count yet")

@@ -30,7 +30,7 @@ private[cecstore] object WholeSegment {
     new DamagedLog(path, s"byte $byte: $reason. Restore this file from a copy")
 
   /** Raises CecLogException where it is not whole, or anything in its headers is not what it ought to be. */
-  def decode(bytes: Array[Byte], path: String, streamId: Int = RecordStream): WholeSegment = {
+  def decode(bytes: Array[Byte], path: String): WholeSegment = {
     var byte = 0
     try {
       val header = SegmentHeader.decode(bytes)
@@ -43,7 +43,7 @@ private[cecstore] object WholeSegment {
         val frame = FrameHeader.decode(head, CodecColumns)
         val start = byte + HeaderBytes
         if (frame.bodyBytes > bytes.length - start) throw new BadFrame("body cut short")
-        check(frame, header, frames.lastOption.map(_._2), schema == null, streamId)
+        check(frame, header, frames.lastOption.map(_._2), schema == null)
         if (frame.chainCrc != runningCrc) throw new BadFrame("its chain CRC is not that of the frames before it")
         runningCrc = RunningCrc.extended(runningCrc, head)
         if (!frame.isBatch) checkBody(frame, Arrays.copyOfRange(bytes, start, start + frame.bodyBytes))
@@ -59,7 +59,7 @@ private[cecstore] object WholeSegment {
     if (crc32c(body, body.length) != frame.bodyCrc) throw new BadFrame("body fails its checksum")
 
   private def check(
-      frame: FrameHeader, segment: SegmentHeader, last: Option[FrameHeader], isFirst: Boolean, streamId: Int): Unit = {
+      frame: FrameHeader, segment: SegmentHeader, last: Option[FrameHeader], isFirst: Boolean): Unit = {
     if (frame.salt != segment.salt) throw new BadFrame("the frame belongs to another segment")
     if (isFirst != (frame.kind == Schema)) throw new BadFrame("a segment starts with its schema, and has one")
     if (frame.isBatch) {
@@ -67,12 +67,12 @@ private[cecstore] object WholeSegment {
       if (frame.seq != seq || frame.firstOffset != offset) {
         throw new BadFrame(s"frame ${frame.seq} at offset ${frame.firstOffset}, where $seq at $offset is due")
       }
-      if (frame.streamId != streamId) throw new BadFrame(s"a frame of stream ${frame.streamId}, not $streamId")
+      if (frame.streamId != RecordStream) throw new BadFrame(s"a frame of stream ${frame.streamId}, not $RecordStream")
     }
   }
 
   /** The bytes of such a segment, part by part. `seq` and offsets count from 0. For one thread. */
-  final class Encoder(header: SegmentHeader, schemaMessage: Array[Byte], streamId: Int = RecordStream) {
+  final class Encoder(header: SegmentHeader, schemaMessage: Array[Byte]) {
     private var runningCrc = 0
     private var seq, offset = 0L
     private var (lastSegment, lastByte) = (NoSegment, 0L)
@@ -87,7 +87,7 @@ private[cecstore] object WholeSegment {
       val head = header.encoded
       runningCrc = RunningCrc.extended(0, head)
       byte = head.length
-      val schema = added(frame(Schema, CodecNone, streamId, 0, schemaMessage.length), schemaMessage)
+      val schema = added(frame(Schema, CodecNone, 0, schemaMessage.length), schemaMessage)
       framesFrom = byte
       framesUpto = byte
       head +: schema
@@ -95,7 +95,7 @@ private[cecstore] object WholeSegment {
 
     def batch(body: StoredBody, count: Int, leastUs: Long, greatestUs: Long): Seq[Array[Byte]] = {
       val at = byte
-      val made = frame(Batch, body.codec, streamId, seq, body.rawBytes)
+      val made = frame(Batch, body.codec, seq, body.rawBytes)
         .copy(firstOffset = offset, minTimestampUs = leastUs, maxTimestampUs = greatestUs, recordCount = count)
       seq += 1
       offset += count
@@ -106,8 +106,8 @@ private[cecstore] object WholeSegment {
       parts
     }
 
-    private def frame(kind: Byte, codec: Byte, stream: Int, seq: Long, rawBytes: Int): FrameHeader =
-      FrameHeader(kind, codec, 0, stream, 0, seq, 0, lastSegment, lastByte, HeaderBytes, 0, header.salt,
+    private def frame(kind: Byte, codec: Byte, seq: Long, rawBytes: Int): FrameHeader =
+      FrameHeader(kind, codec, 0, RecordStream, 0, seq, 0, lastSegment, lastByte, HeaderBytes, 0, header.salt,
         Long.MaxValue, Long.MinValue, 0, 0, 0, 0, 0, rawBytes, 0)
 
     private def added(frame: FrameHeader, body: Array[Byte]): Seq[Array[Byte]] = {

@@ -1,9 +1,9 @@
 package org.apache.spark.sql.cecstore.queue
 
-import org.apache.arrow.memory.BufferAllocator
-import org.apache.spark.sql.cecstore.format.{BadFrame, BodyEncoder, Format, SchemaMessage, SegmentHeader, WholeSegment}
-import org.apache.spark.sql.util.ArrowUtils
-import scala.util.Using
+import java.util.Arrays
+import com.github.luben.zstd.Zstd
+import org.apache.spark.sql.cecstore.format._
+import scala.util.control.NonFatal
 
 /** Rows of a partition that one object holds, as a commit says it: docs/format.md §11 explains each number. */
 private[cecstore] final case class Segment(
@@ -43,42 +43,62 @@ private[cecstore] final case class LogObject(
     number: Long, logId: IndexedSeq[Byte], commit: Commit, segments: IndexedSeq[Segment], createdUs: Long,
     isSummary: Boolean, salt: Long = 0, previous: Option[(Long, Long)] = None) {
 
-  def encode(): Seq[Array[Byte]] = LogObject.withAllocator { allocator =>
+  def encode(): Seq[Array[Byte]] = {
     val (before, saltBefore) = previous.getOrElse((Format.NoSegment, 0L))
-    val header = SegmentHeader(logId.toArray, number, salt, 0, before, 0, saltBefore, 0, createdUs)
-    val stream = if (isSummary) Format.SummaryStream else Format.RecordStream
-    val encoder = new WholeSegment.Encoder(header, LogObject.schemaMessage, stream)
-    val rows = 1 + segments.size
-    val body = Using.resources(LogColumns.filled(this, allocator), new BodyEncoder(LogObject.CompressionLevel)) {
-      (columns, bodies) => bodies.whole(LogColumns.vectors(columns), rows)
-    }
-    encoder.begin() ++ encoder.batch(body, rows, createdUs, createdUs)
+    val head = SegmentHeader(logId.toArray, number, salt, 0, before, 0, saltBefore, 0, createdUs).encoded
+    val raw = CommitBody.encode(commit, segments)
+    val (body, codec) = LogObject.compressed(raw, segments.size)
+    val frame = FrameHeader(Format.Commit, codec, 0, LogObject.stream(isSummary), RunningCrc.extended(0, head), 0, 0,
+      Format.NoSegment, 0, Format.HeaderBytes, 0, salt, Long.MaxValue, Long.MinValue, 0, 0, segments.size, 0, body.length,
+      raw.length, Format.crc32c(body, body.length))
+    Seq(head, frame.encoded, body)
   }
 }
 
 private[cecstore] object LogObject {
   private val CompressionLevel = 3
-  private val schemaMessage = SchemaMessage.encode(LogColumns.schema)
 
-  private def withAllocator[A](work: BufferAllocator => A): A =
-    Using.resource(ArrowUtils.rootAllocator.newChildAllocator("cec log", 0, Long.MaxValue))(work)
+  private def stream(isSummary: Boolean): Int = if (isSummary) Format.SummaryStream else Format.RecordStream
+
+  private def compressed(raw: Array[Byte], count: Int): (Array[Byte], Byte) = {
+    val stored = Zstd.compress(raw, CompressionLevel)
+    // Readers refuse a body that inflates so much, whoever wrote it, and one above the limit.
+    val isSmall = stored.length <= Format.bodyBytesMax(count) && raw.length <= Format.rawBytesMax(stored.length, count)
+    if (isSmall) (stored, Format.CodecZstd) else (raw, Format.CodecNone)
+  }
 
   /**
    * Back from bytes that were read from `path`. Raises CecLogException where they are not those of this commit or
    * summary, or where a later format wrote them.
    */
-  def decode(bytes: Array[Byte], path: String, number: Long, isSummary: Boolean = false): LogObject = {
-    val whole = WholeSegment.decode(bytes, path, if (isSummary) Format.SummaryStream else Format.RecordStream)
-    val found = whole.header
-    if (!java.util.Arrays.equals(whole.schemaMessage, schemaMessage)) LogColumns.checkSchema(whole.schemaMessage, path)
-    if (found.segmentId != number) throw WholeSegment.damaged(path, 0, s"the object is number ${found.segmentId}")
-    if (whole.frames.size != 1) throw WholeSegment.damaged(path, 0, s"a commit of ${whole.frames.size} frames")
-    val (byte, frame) = whole.frames.head
-    val body = whole.body(byte, frame)
-    val (commit, segments) = try withAllocator(LogColumns.read(body, frame, _)) catch {
-      case e: BadFrame => throw WholeSegment.damaged(path, byte, e.reason)
-    }
+  def decode(bytes: Array[Byte], path: String, number: Long, isSummary: Boolean = false): LogObject = try {
+    val found = SegmentHeader.decode(bytes)
+    if (found.segmentId != number) throw new BadFrame(s"the object is number ${found.segmentId}")
+    val (commit, segments) = CommitBody.decode(bodyOf(found, bytes, stream(isSummary)))
     val previous = Option.when(found.prevSegment != Format.NoSegment)((found.prevSegment, found.prevSalt))
     LogObject(number, found.logId.toIndexedSeq, commit, segments, found.createdUs, isSummary, found.salt, previous)
+  } catch {
+    case e: BadFrame => throw WholeSegment.damaged(path, 0, e.reason)
+    case NonFatal(e) => throw WholeSegment.damaged(path, Format.HeaderBytes, s"a commit that says what cannot be: $e")
+  }
+
+  /** The body of an object's one frame, inflated. */
+  private def bodyOf(header: SegmentHeader, bytes: Array[Byte], stream: Int): Array[Byte] = {
+    val (first, start) = (Format.HeaderBytes, 2 * Format.HeaderBytes)
+    val frame = FrameHeader.decodeOfCommit(Arrays.copyOfRange(bytes, math.min(first, bytes.length), math.min(start, bytes.length)))
+    if (frame.salt != header.salt) throw new BadFrame("the frame belongs to another object")
+    if (frame.chainCrc != RunningCrc.extended(0, bytes)) throw new BadFrame("its chain CRC is not that of the header before it")
+    if (frame.streamId != stream) throw new BadFrame(s"a frame of stream ${frame.streamId}, not $stream")
+    if (bytes.length - start != frame.bodyBytes) {
+      throw new BadFrame(s"body of ${bytes.length - start} bytes, its header says ${frame.bodyBytes}")
+    }
+    val body = Arrays.copyOfRange(bytes, start, bytes.length)
+    if (Format.crc32c(body, body.length) != frame.bodyCrc) throw new BadFrame("body fails its checksum")
+    if (frame.codec == Format.CodecZstd && Zstd.getFrameContentSize(body) != frame.rawBytes) {
+      throw new BadFrame("zstd frame claims another size than its header")
+    }
+    val raw = if (frame.codec == Format.CodecNone) body else Zstd.decompress(body, frame.rawBytes)
+    if (raw.length == frame.rawBytes) raw
+    else throw new BadFrame(s"body of ${raw.length} bytes, its header says ${frame.rawBytes}")
   }
 }

@@ -1,0 +1,72 @@
+"""Golden objects of `log/` (docs/format.md §11): two commits, and a summary."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from cec_store.format.by_reference.commit_body import segments_of
+from cec_store.format.by_reference.commits import Operation, ReferenceCommit, ReferenceObject
+from cec_store.format.schema import RecordSchema
+
+SCHEMA = RecordSchema(pa.schema([("n", pa.int64()), ("text", pa.string())]), key_columns=("n",))
+_LOG_ID = "000102030405060708090a0b0c0d0e0f"
+_COMMIT: dict[str, Any] = {
+    "operation": 2, "query": "ä query", "batch": 3, "starts": [0, 2], "ends": [12, 2**63 - 1],
+    "queries": {"ä query": 3, "old": 9}, "consumed": {"ab": [4, 0], "cd": [], "ef": [1, 2, 3]},
+    "settings": {"retention": "7d", "consumer/a": '{"first": 4}'}, "schema": False,
+}  # fmt: skip
+_SEGMENT: dict[str, Any] = {
+    "partition": 1, "first_offset": 5, "records": 7, "file": "data/q/3/00001-9.seg", "byte": 900,
+    "bytes": 77, "salt": 2**64 - 1, "least_us": -5, "greatest_us": 8, "frames": 2,
+    "written_us": 6, "removed": False,
+}  # fmt: skip
+_OTHER = {
+    **_SEGMENT, "partition": 0, "first_offset": 2**62, "file": "data/ü/0/00000-1.seg",
+    "least_us": -(2**63), "greatest_us": 2**63 - 1, "removed": True,
+}  # fmt: skip
+OBJECTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "commit-make": (
+        "The first of a queue of two partitions: it holds the schema, and names nothing before.",
+        {
+            "number": 0, "log_id": _LOG_ID, "salt": 1, "after": None, "created_us": -1,
+            "commit": {
+                "operation": 1, "query": None, "batch": None, "starts": [0, 0], "ends": [0, 0],
+                "queries": {}, "consumed": {}, "settings": {}, "schema": True,
+            },
+            "segments": [],
+        },
+    ),
+    "commit-append": (
+        "A batch of a query, with everything that a commit can say, and two segments.",
+        {
+            "number": 17, "log_id": _LOG_ID, "salt": 2**64 - 1, "after": [16, 2**64 - 2],
+            "created_us": 99, "commit": _COMMIT, "segments": [_SEGMENT, _OTHER],
+        },
+    ),
+    "commit-summary": (
+        "What the queue is after commit 64, of which it has the salt; it is of all there is.",
+        {
+            "number": 64, "log_id": _LOG_ID, "salt": 7, "after": None, "created_us": 2**40,
+            "commit": _COMMIT, "segments": [_SEGMENT],
+        },
+    ),
+}  # fmt: skip
+
+
+def object_of(name: str) -> ReferenceObject:
+    """Return the object with the values that are expected of its bytes."""
+    wanted = OBJECTS[name][1]
+    said = wanted["commit"]
+    commit = ReferenceCommit(
+        Operation(said["operation"]), said["query"], said["batch"], tuple(said["starts"]),
+        tuple(said["ends"]), said["queries"],
+        {queue: tuple(ends) for queue, ends in said["consumed"].items()}, said["settings"],
+        SCHEMA if said["schema"] else None,
+    )  # fmt: skip
+    return ReferenceObject(
+        wanted["number"], bytes.fromhex(wanted["log_id"]), commit, segments_of(wanted["segments"]),
+        wanted["created_us"], name.endswith("summary"), wanted["salt"],
+        None if wanted["after"] is None else tuple(wanted["after"]),
+    )  # fmt: skip
