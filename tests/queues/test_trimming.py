@@ -259,7 +259,7 @@ def run_program(seed: int) -> int:
 
 
 def test_the_programs_above_do_trim() -> None:
-    assert sum(run_program(seed) for seed in range(15)) > 15
+    assert sum(run_program(seed) for seed in range(20)) > 15
 
 
 # -- power cuts -------------------------------------------------------------------------------
