@@ -45,7 +45,7 @@ class ForkReport:
     batch: int
     """The last batch that the new query takes as done."""
     timestamp_us: int
-    """When that batch began."""
+    """Time at which that batch began, microseconds since 1970."""
     query_id: str
     """Id of the new query; empty after a dry run."""
     linked_files: int

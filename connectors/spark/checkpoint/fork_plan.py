@@ -97,8 +97,8 @@ def _check_batch(old: Checkpoint, batch: int) -> None:
 def _states(old: Checkpoint, batch: int) -> list[StateFolder]:
     states = old.state_folders()
     for operator, partitions in (old.commit(batch).unique_ids or {}).items():
-        there = {state.partition for state in states if state.operator == operator}
-        for lost in sorted({*range(len(partitions))} - there):
+        listed_partitions = {state.partition for state in states if state.operator == operator}
+        for lost in sorted({*range(len(partitions))} - listed_partitions):
             path = f"{old.path}/{STATE}/{operator}/{lost}"
             raise CorruptLog(path, 0, f"batch {batch} left state here, and the folder is missing")
     return states
@@ -139,8 +139,8 @@ def schema_parts(folder: FolderTree, is_inside: bool = False) -> Iterator[Part]:
         names = {name for name in folder.names() if not name.startswith(".")}
         for name in sorted(names - {*folder.folders()}):
             yield Part(folder, name, folder.size(name))
-    for name, each in sorted(folder.folders().items()):
-        yield from schema_parts(each, is_inside or name in (METADATA_FOLDER, SCHEMAS))
+    for name, subfolder in sorted(folder.folders().items()):
+        yield from schema_parts(subfolder, is_inside or name in (METADATA_FOLDER, SCHEMAS))
 
 
 # -- saying what can be -----------------------------------------------------------------------

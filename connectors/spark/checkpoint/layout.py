@@ -1,4 +1,4 @@
-"""How Spark lays out a checkpoint directory, read without Spark.
+"""Layout of Spark's checkpoint directory, read without Spark.
 
 ::
 
@@ -71,13 +71,13 @@ class Offsets:
     """One file of offsets/: what a batch was to read."""
 
     timestamp_us: int
-    """When the batch began."""
+    """Time at which the batch began, microseconds since 1970."""
     conf: Mapping[str, str]
     """Settings that hold for the life of the checkpoint."""
     sources: Mapping[str, str | None]
-    """Where each source was to be read to, in words of its own; None: it had not begun.
+    """Offset up to which each source was to be read, in its own format; None: it had not begun.
 
-    By the name of the folder in sources/ that the source may have."""
+    Keys are the names of the folders in sources/ that the sources may have."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Commit:
     """One file of commits/: what a batch left behind."""
 
     unique_ids: Mapping[int, list[list[str]]] | None
-    """By operator, then partition, then store; None with checkpoint format V1."""
+    """Ids by operator, then partition, then store; None with checkpoint format V1."""
 
     def unique_id(self, operator: int, partition: int, store: str) -> str | None:
         """Raises ``LookupError`` or ``ValueError`` where there is no such store."""
@@ -96,7 +96,7 @@ class Commit:
 
 
 class StateFolder(NamedTuple):
-    """Where one state store has its log."""
+    """Folder of the log of one state store."""
 
     operator: int
     partition: int
@@ -112,8 +112,8 @@ class Checkpoint:
     ) -> None:
         """Raises :class:`NotACheckpoint` where no streaming query has left one."""
         self.folder: FolderTree = folder_at(path, storage_options)
-        there = self.folder.names() if self.folder.exists() else []
-        if OFFSETS not in there or (METADATA not in there and STATE not in there):
+        names = self.folder.names() if self.folder.exists() else []
+        if OFFSETS not in names or (METADATA not in names and STATE not in names):
             raise NotACheckpoint(
                 f"{self.folder.path}: no checkpoint of a Spark query here "
                 f"(one has a file {METADATA!r} and a folder {OFFSETS!r}); give what the query has "
@@ -132,10 +132,10 @@ class Checkpoint:
             CorruptLog: the file that says so is damaged, or missing.
         """
         path, data = read_whole(self.folder, METADATA)
-        said = parsed(path, data, lambda: json_object(json.loads(data)))
-        if not isinstance(said.get("id"), str):
+        metadata = parsed(path, data, lambda: json_object(json.loads(data)))
+        if not isinstance(metadata.get("id"), str):
             raise damaged(path, 0, "it names no query id")
-        return str(said["id"])
+        return str(metadata["id"])
 
     # -- batches ------------------------------------------------------------------------------
 
@@ -213,7 +213,10 @@ class Checkpoint:
             if ids is None:
                 return Commit(None)
             return Commit(
-                {int(operator): lists_of_texts(each) for operator, each in json_object(ids).items()}
+                {
+                    int(operator): lists_of_texts(unique_ids)
+                    for operator, unique_ids in json_object(ids).items()
+                }
             )
 
         return self._read_log(COMMITS, batch, parse)
@@ -239,21 +242,21 @@ class Checkpoint:
     # -- state --------------------------------------------------------------------------------
 
     def operator_folder(self, operator: int) -> FolderTree:
-        """Where Spark keeps all of a stateful operator."""
+        """Return the folder in which Spark keeps all of a stateful operator."""
         return self.folder.folder(STATE).folder(str(operator))
 
     def state_folders(self, operator: int | None = None) -> list[StateFolder]:
-        """Where the state stores of an operator, or of all, have their logs.
+        """Return the folders of the logs of an operator's state stores, or of all operators'.
 
-        A folder that is missing while others of its operator are there is listed all the same: to
-        read it is an error then.
+        A folder that is missing while others of its operator exist is listed all the same: to read
+        it is an error then.
         """
         state = self.folder.folder(STATE)
-        found: list[StateFolder] = []
+        folders: list[StateFolder] = []
         for number, operator_folder in _numbered(state):
             if operator in (None, number):
-                found += _stores_of(number, operator_folder)
-        return found
+                folders += _stores_of(number, operator_folder)
+        return folders
 
     def unique_id(self, batch: int, operator: int, partition: int, store: str) -> str | None:
         """Return the id that checkpoint format V2 gives a batch's state; None with format V1.
@@ -276,8 +279,10 @@ def _stores_of(operator: int, folder: FolderTree) -> list[StateFolder]:
     # A folder that begins with an underscore is Spark's: schemas. One that is called as a segment
     # is damage of the only store, and no other store.
     with ThreadPoolExecutor(_LISTED_AT_ONCE) as threads:
-        inside = threads.map(lambda each: [*each.folders()], partitions.values())
-        names = {name for found in inside for name in found if is_object_name(name)}
+        inside = threads.map(
+            lambda partition_folder: [*partition_folder.folders()], partitions.values()
+        )
+        names = {name for folder_names in inside for name in folder_names if is_object_name(name)}
     stores = sorted(n for n in names - SHARED_FOLDERS if n[0] != "_" and segment_id_of(n) is None)
     return [
         StateFolder(operator, partition, store, store_folder(folder, partition, store))
@@ -287,7 +292,7 @@ def _stores_of(operator: int, folder: FolderTree) -> list[StateFolder]:
 
 
 def store_folder(operator_folder: FolderTree, partition: int, store: str) -> FolderTree:
-    """Where a store keeps a partition."""
+    """Return the folder in which a store keeps a partition."""
     folder = operator_folder.folder(str(partition))
     return folder if store == DEFAULT_STORE else folder.folder(store)
 
@@ -298,7 +303,9 @@ def _numbers(folder: Folder) -> list[int]:
 
 def _numbered(folder: FolderTree) -> list[tuple[int, FolderTree]]:
     inside = folder.folders() if folder.exists() else {}
-    found = [
-        (int(name), each) for name, each in inside.items() if name.isascii() and name.isdigit()
+    subfolders = [
+        (int(name), subfolder)
+        for name, subfolder in inside.items()
+        if name.isascii() and name.isdigit()
     ]
-    return sorted(found, key=lambda each: each[0])
+    return sorted(subfolders, key=lambda entry: entry[0])

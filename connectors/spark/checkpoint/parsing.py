@@ -81,7 +81,7 @@ def whole_number(value: Any) -> int:
 def lists_of_texts(value: Any) -> list[list[str]]:
     """Raises ``TypeError`` for anything else."""
     if not isinstance(value, list) or not all(
-        isinstance(stores, list) and all(isinstance(each, str) for each in stores)
+        isinstance(stores, list) and all(isinstance(unique_id, str) for unique_id in stores)
         for stores in value
     ):
         raise TypeError("the unique ids of an operator are not lists of texts")

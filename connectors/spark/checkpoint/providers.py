@@ -1,4 +1,4 @@
-"""Which provider keeps the state of a Spark query."""
+"""The provider that keeps the state of a Spark query."""
 
 from __future__ import annotations
 

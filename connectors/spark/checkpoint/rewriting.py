@@ -27,15 +27,15 @@ def with_json(path: str, data: bytes, change: Callable[[dict[str, Any]], None]) 
     line, newline, tail = rest.partition(b"\n")
 
     def parse() -> dict[str, Any]:
-        said = json_object(json.loads(line))
-        before = json.dumps(said)
-        change(said)
-        return {} if json.dumps(said) == before else said
+        document = json_object(json.loads(line))
+        before = json.dumps(document)
+        change(document)
+        return {} if json.dumps(document) == before else document
 
-    said = parsed(path, data, parse, len(version) + 1)
-    if not said:
+    changed = parsed(path, data, parse, len(version) + 1)
+    if not changed:
         return data
-    text = json.dumps(said, ensure_ascii=False, separators=(",", ":")).encode()
+    text = json.dumps(changed, ensure_ascii=False, separators=(",", ":")).encode()
     return version + b"\n" + text + newline + tail
 
 
@@ -54,14 +54,15 @@ def moved_metadata(path: str, data: bytes, new_url: str, partitions: int | None 
         CorruptLog: it is not what Spark writes.
     """
 
-    def change(said: dict[str, Any]) -> None:
-        for store in said["stateStoreInfo"]:
+    def change(metadata: dict[str, Any]) -> None:
+        for store in metadata["stateStoreInfo"]:
             if partitions is not None:
                 store["numPartitions"] = partitions
             if "stateSchemaFilePaths" in store:
-                paths = [str(each) for each in store["stateSchemaFilePaths"]]
+                paths = [str(file_path) for file_path in store["stateSchemaFilePaths"]]
                 store["stateSchemaFilePaths"] = [
-                    f"{new_url}/{STATE}/" + each.rpartition(f"/{STATE}/")[2] for each in paths
+                    f"{new_url}/{STATE}/" + file_path.rpartition(f"/{STATE}/")[2]
+                    for file_path in paths
                 ]
 
     return with_json(path, data, change)

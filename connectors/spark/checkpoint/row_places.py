@@ -1,4 +1,4 @@
-"""Where rows and their parts stand among the bytes of many, and the numbers at such places."""
+"""Places of rows and their parts among the bytes of many, and the numbers at such places."""
 
 from __future__ import annotations
 

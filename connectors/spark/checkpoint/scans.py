@@ -1,4 +1,4 @@
-"""How much of an operator's state each batch reads, as far as a checkpoint says it.
+"""Amount of an operator's state that each batch reads, as far as a checkpoint says it.
 
 docs/watermarks.md says the same by operator. A checkpoint does not say in which output mode the
 query runs, nor whether its session has the extension by which batches read less.

@@ -30,12 +30,12 @@ def source_files(checkpoint: Checkpoint, batch: int) -> list[tuple[FolderTree, l
     if not folder.exists():
         return []
     offsets = checkpoint.offsets(batch).sources
-    found = []
+    folders = []
     for name, inside in sorted(folder.folders().items()):
         offset = offsets.get(name)
         if offset is not None:  # else it had not begun, and will begin anew
-            found.append((inside, _files_upto(inside, batch, offset)))
-    return found
+            folders.append((inside, _files_upto(inside, batch, offset)))
+    return folders
 
 
 def _files_upto(folder: FolderTree, batch: int, offset: str) -> list[str]:
@@ -54,11 +54,15 @@ def _files_upto(folder: FolderTree, batch: int, offset: str) -> list[str]:
 def _log_offset(offset: str) -> int | None:
     """The entry up to which a batch reads, where the source is Spark's file source."""
     try:
-        said = json.loads(offset)
+        document = json.loads(offset)
     except ValueError:
         return None
-    if isinstance(said, dict) and set(said) == {"logOffset"} and isinstance(said["logOffset"], int):
-        return said["logOffset"]
+    if (
+        isinstance(document, dict)
+        and set(document) == {"logOffset"}
+        and isinstance(document["logOffset"], int)
+    ):
+        return document["logOffset"]
     return None
 
 

@@ -20,7 +20,10 @@ _DEFAULT_FAMILY = 1
 
 
 def in_default_family(families: pa.Array) -> pa.BooleanArray:
-    """Which rows are of Spark's family `default`, that of operators; family 0 names the others."""
+    """Return a flag a row: True in Spark's family `default`, that of operators.
+
+    Family 0 names the others.
+    """
     return pc.equal(families, _DEFAULT_FAMILY)
 
 

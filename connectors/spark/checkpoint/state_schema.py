@@ -59,19 +59,19 @@ PARTITIONS_KEYS = (
     "spark.sql.shuffle.partitions",
     "spark.sql.streaming.internal.stateStore.partitions",
 )
-"""Where an offset log says how many partitions of state there are; the second in newer Sparks."""
+"""Keys of an offset log for the number of state partitions; the second is of newer Sparks."""
 
 
 def state_partitions(conf: Mapping[str, str]) -> int | None:
-    """In how many partitions state is after a batch, by its offset log; None: it does not say.
+    """Return the number of partitions of state after a batch; None: its offset log does not say.
 
     What Spark notes of operators says it too; its own repartition leaves some of that as it was.
 
     Raises:
         ValueError: it says no number.
     """
-    said = [conf[key] for key in reversed(PARTITIONS_KEYS) if key in conf]
-    return int(said[0]) if said else None
+    counts = [conf[key] for key in reversed(PARTITIONS_KEYS) if key in conf]
+    return int(counts[0]) if counts else None
 
 
 @dataclass(frozen=True)
@@ -150,8 +150,8 @@ def read_schema_file(
     keys, values = struct_of(path, "key", key), struct_of(path, "value", value)
     if not 0 <= prefix_fields <= keys.num_fields:
         raise SchemaMismatch(f"{path}: fewer columns than the {prefix_fields} of a key's prefix")
-    found = StateSchema(path, keys, values, prefix_fields, partitions)
-    return replace(found, partitions=1) if found.is_one_key else found
+    schema = StateSchema(path, keys, values, prefix_fields, partitions)
+    return replace(schema, partitions=1) if schema.is_one_key else schema
 
 
 def schema_texts(operator_folder: FolderTree, store: str) -> list[tuple[str, str]]:
@@ -184,9 +184,9 @@ def has_variables(operator_folder: FolderTree) -> bool:
     """
     folder = operator_folder.folder(METADATA_FOLDER)
     with suppress(FileNotFoundError):
-        for name in (there := folder.folders()):
+        for name in (formats := folder.folders()):
             known_version(f"{folder.path}/{name}", name, 2)
-        return VERSION_2 in there
+        return VERSION_2 in formats
     return False
 
 
@@ -220,8 +220,11 @@ def _stores_of(operator_folder: FolderTree) -> dict[str, tuple[int, int]]:
     known_version(path, version.decode("latin-1"), 1)
     try:
         return {
-            str(each["storeName"]): (int(each["numColsPrefixKey"]), int(each["numPartitions"]))
-            for each in json.loads(text)["stateStoreInfo"]
+            str(store_info["storeName"]): (
+                int(store_info["numColsPrefixKey"]),
+                int(store_info["numPartitions"]),
+            )
+            for store_info in json.loads(text)["stateStoreInfo"]
         }
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise damaged(path, len(version) + 1, f"not what Spark writes: {error}") from None
@@ -245,54 +248,57 @@ def struct_of(path: str, name: str, text: str) -> pa.StructType:
     return kind
 
 
-def _arrow_type(column: str, said: Any) -> pa.DataType:
+def _arrow_type(column: str, spark_type: Any) -> pa.DataType:
     """Spark's type, of which the JSON is given, in Arrow.
 
     Raises:
         SchemaMismatch: there is none.
     """
-    if isinstance(said, str):
-        return _simple_type(column, said)
-    what = said["type"]
+    if isinstance(spark_type, str):
+        return _simple_type(column, spark_type)
+    what = spark_type["type"]
     if what == "struct":
-        names = _told_apart([str(each["name"]) for each in said["fields"]])
-        kinds = [_arrow_type(f"{column}.{each['name']}", each["type"]) for each in said["fields"]]
+        names = _told_apart([str(field["name"]) for field in spark_type["fields"]])
+        kinds = [
+            _arrow_type(f"{column}.{field['name']}", field["type"])
+            for field in spark_type["fields"]
+        ]
         return pa.struct(list(zip(names, kinds, strict=True)))
     if what == "array":
-        return pa.list_(pa.field("element", _arrow_type(f"{column}[]", said["elementType"])))
+        return pa.list_(pa.field("element", _arrow_type(f"{column}[]", spark_type["elementType"])))
     if what == "map":
-        key = _arrow_type(f"{column}.key", said["keyType"])
-        return pa.map_(key, _arrow_type(f"{column}.value", said["valueType"]))
+        key = _arrow_type(f"{column}.key", spark_type["keyType"])
+        return pa.map_(key, _arrow_type(f"{column}.value", spark_type["valueType"]))
     raise _unsupported(column, what)
 
 
-def _simple_type(column: str, said: str) -> pa.DataType:
-    if said in _ARROW_TYPES:
-        return _ARROW_TYPES[said]
-    if decimal := _DECIMAL.fullmatch(said):
+def _simple_type(column: str, type_name: str) -> pa.DataType:
+    if type_name in _ARROW_TYPES:
+        return _ARROW_TYPES[type_name]
+    if decimal := _DECIMAL.fullmatch(type_name):
         return pa.decimal128(int(decimal[1]), int(decimal[2]))
-    if _DAYS_TO_SECONDS.fullmatch(said):
+    if _DAYS_TO_SECONDS.fullmatch(type_name):
         return pa.duration("us")
-    if _YEARS_TO_MONTHS.fullmatch(said):
+    if _YEARS_TO_MONTHS.fullmatch(type_name):
         return pa.month_day_nano_interval()
-    if _TIME.fullmatch(said):
+    if _TIME.fullmatch(type_name):
         return pa.time64("ns")
-    raise _unsupported(column, said)
+    raise _unsupported(column, type_name)
 
 
-def _unsupported(column: str, said: str) -> SchemaMismatch:
+def _unsupported(column: str, type_name: str) -> SchemaMismatch:
     return SchemaMismatch(
-        f"column {column} is of Spark's type {said!r}, which cannot be read without Spark"
+        f"column {column} is of Spark's type {type_name!r}, which cannot be read without Spark"
     )
 
 
 def _told_apart(names: list[str]) -> list[str]:
     """Spark calls two sums of one query both `sum`; tables here have each name once."""
     seen: Counter[str] = Counter()
-    found = []
+    unique_names = []
     for name in names:
         seen[name] += 1
         while seen[name] > 1 and f"{name}_{seen[name]}" in names:
             seen[name] += 1
-        found.append(name if seen[name] == 1 else f"{name}_{seen[name]}")
-    return found
+        unique_names.append(name if seen[name] == 1 else f"{name}_{seen[name]}")
+    return unique_names

@@ -68,12 +68,12 @@ def read_state(
     """
     if version is not None and at is not None:
         raise ValueError("give version or at, not both")
-    found = _of_ours(checkpoint, storage_options)
-    batch = found.batch_at(at) if at is not None else _batch_of(found, version)
-    number = _only_operator(found) if operator is None else operator
+    our_checkpoint = _of_ours(checkpoint, storage_options)
+    batch = our_checkpoint.batch_at(at) if at is not None else _batch_of(our_checkpoint, version)
+    number = _only_operator(our_checkpoint) if operator is None else operator
     if variable is not None:
-        return _VariableReader(found, batch, number, variable).table(partition)
-    reader = _Reader(found, batch, number, JOIN_SIDES.get(store, store))
+        return _VariableReader(our_checkpoint, batch, number, variable).table(partition)
+    reader = _Reader(our_checkpoint, batch, number, JOIN_SIDES.get(store, store))
     table = reader.table(reader.state, partition)
     return _side(table) if store in JOIN_SIDES else table
 
@@ -106,23 +106,23 @@ def read_changes(
     """
     if not 1 <= from_version <= to_version:
         raise ValueError(f"versions {from_version} to {to_version} are no range of versions")
-    found = _of_ours(checkpoint, storage_options)
-    number = _only_operator(found) if operator is None else operator
-    reader = _Reader(found, _batch_of(found, to_version), number, store)
-    return reader.table(lambda each: reader.changes(each, from_version), partition)
+    our_checkpoint = _of_ours(checkpoint, storage_options)
+    number = _only_operator(our_checkpoint) if operator is None else operator
+    reader = _Reader(our_checkpoint, _batch_of(our_checkpoint, to_version), number, store)
+    return reader.table(lambda partition_id: reader.changes(partition_id, from_version), partition)
 
 
 def _of_ours(path: AnyPath, storage_options: StorageOptions | None) -> Checkpoint:
     """The checkpoint; raises :class:`NotAQueue` where Spark's own providers keep its state."""
-    found = Checkpoint(path, storage_options)
+    checkpoint = Checkpoint(path, storage_options)
     instead = "Spark's own reader `statestore` reads it, and spark.adopt makes a checkpoint of ours"
-    require_logs(found.path, provider_of(found), instead)
-    return found
+    require_logs(checkpoint.path, provider_of(checkpoint), instead)
+    return checkpoint
 
 
 def _only_operator(checkpoint: Checkpoint) -> int:
     """The one that keeps state; 0 where none has any yet."""
-    numbers = sorted({each.operator for each in checkpoint.state_folders()})
+    numbers = sorted({state_folder.operator for state_folder in checkpoint.state_folders()})
     if len(numbers) > 1:
         names = ", ".join(
             f"operator={number} ({name})" if name else f"operator={number}"
@@ -164,8 +164,8 @@ def side_column(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
     """The column ``key`` or ``value`` in that type."""
     kind = side_type(column.type, name)
     chunks = [
-        pa.StructArray.from_arrays(each.flatten()[: kind.num_fields], fields=list(kind))
-        for each in column.chunks
+        pa.StructArray.from_arrays(chunk.flatten()[: kind.num_fields], fields=list(kind))
+        for chunk in column.chunks
     ]
     return pa.chunked_array(chunks, type=kind)
 
@@ -181,12 +181,14 @@ class _VariableReader:
         self._variable, self._partitions = read_variable(self._folder, name)
 
     def table(self, partition: int | None) -> pa.Table:
-        found = self._checkpoint.state_folders(self._operator)
-        count = max(self._partitions, *(each.partition + 1 for each in found))
+        state_folders = self._checkpoint.state_folders(self._operator)
+        count = max(
+            self._partitions, *(state_folder.partition + 1 for state_folder in state_folders)
+        )
         if partition is not None and not 0 <= partition < count:
             raise ValueError(f"{self._folder.path}: no partition {partition}; there are {count}")
-        wanted = range(count) if partition is None else [partition]
-        return pa.concat_tables(map(self._of, wanted))
+        partitions = range(count) if partition is None else [partition]
+        return pa.concat_tables(map(self._of, partitions))
 
     def _of(self, partition: int) -> pa.Table:
         log = StateLog(store_folder(self._folder, partition, DEFAULT_STORE))
@@ -213,8 +215,10 @@ class _Reader:
         Raises:
             ValueError: there is no such partition.
         """
-        found = self._checkpoint.state_folders(self._operator)
-        count = max(self._schema.partitions, *(each.partition + 1 for each in found))
+        state_folders = self._checkpoint.state_folders(self._operator)
+        count = max(
+            self._schema.partitions, *(state_folder.partition + 1 for state_folder in state_folders)
+        )
         if partition is None:
             # Threads help: decompressing, hashing and gathering release the interpreter's lock.
             with ThreadPoolExecutor(pa.cpu_count()) as threads:

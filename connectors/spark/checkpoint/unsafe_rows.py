@@ -58,9 +58,9 @@ def decode_rows(
         )
     else:
         parts = (
-            _taken(rows, wanted[first : first + ROWS_AT_A_TIME])
-            for rows, wanted in zip(encoded.chunks, rows_by_chunk(encoded, chosen), strict=True)
-            for first in range(0, len(wanted), ROWS_AT_A_TIME)
+            _taken(rows, numbers[first : first + ROWS_AT_A_TIME])
+            for rows, numbers in zip(encoded.chunks, rows_by_chunk(encoded, chosen), strict=True)
+            for first in range(0, len(numbers), ROWS_AT_A_TIME)
         )
     chunks = [_decode(part, kind, prefix_fields) for part in parts]
     decoded = pa.chunked_array(chunks, type=kind)
@@ -91,8 +91,8 @@ def _decode(encoded: pa.BinaryArray, kind: pa.StructType, prefix_fields: int) ->
     if not len(encoded):
         return pa.array([], kind)
     if encoded.null_count:
-        there = encoded.is_valid().to_numpy(zero_copy_only=False)
-        return _spread(_decode(encoded.drop_null(), kind, prefix_fields), there)
+        is_valid = encoded.is_valid().to_numpy(zero_copy_only=False)
+        return _spread(_decode(encoded.drop_null(), kind, prefix_fields), is_valid)
     _, ends, data = encoded.buffers()
     places = np.frombuffer(ends, "<i4", len(encoded) + 1, encoded.offset * 4)
     heap = Heap(data, np.frombuffer(data, np.uint8))
@@ -121,7 +121,7 @@ class _Slots:
     at: Places
     of: Ranges
     there: Bools | None
-    """Which are not null; ``None`` where none is."""
+    """True for each word that is not null; ``None`` where no word is null."""
 
 
 def _require(holds: Any, what: str) -> None:
@@ -154,8 +154,8 @@ def structs_at(heap: Heap, kind: pa.StructType, rows: Ranges) -> pa.StructArray:
 def _there(nulls: Ints, bit: int | Ints) -> Bools | None:
     if not nulls.any():
         return None
-    there: Bools = (nulls >> bit) & 1 == 0
-    return None if there.all() else there
+    is_valid: Bools = (nulls >> bit) & 1 == 0
+    return None if is_valid.all() else is_valid
 
 
 def _elements(heap: Heap, kind: pa.DataType, arrays: Ranges) -> tuple[Ints, pa.Array]:
@@ -251,7 +251,7 @@ def _column(heap: Heap, kind: pa.DataType, slots: _Slots) -> pa.Array:
     return column if slots.there is None else _spread(column, slots.there)
 
 
-def _numbers(kind: pa.DataType, values: NDArray[Any], there: Bools | None) -> pa.Array:
+def _numbers(kind: pa.DataType, values: NDArray[Any], is_valid: Bools | None) -> pa.Array:
     """A column of values that stand in their words; anything may stand for a null."""
     count = len(values)
     if pa.types.is_boolean(kind):
@@ -263,13 +263,13 @@ def _numbers(kind: pa.DataType, values: NDArray[Any], there: Bools | None) -> pa
         months[:, 0] = values
         values = months
     valid = None
-    if there is not None:
-        valid = pa.py_buffer(np.packbits(there, bitorder="little"))
+    if is_valid is not None:
+        valid = pa.py_buffer(np.packbits(is_valid, bitorder="little"))
     return pa.Array.from_buffers(kind, count, [valid, pa.py_buffer(values)])
 
 
 def _in_a_word(kind: pa.DataType) -> str | None:
-    """How a value stands in its word; ``None`` for what stands elsewhere."""
+    """Return NumPy's type of a value that stands in its word; ``None`` if it stands elsewhere."""
     if pa.types.is_boolean(kind) or pa.types.is_null(kind):
         return "u1"
     if pa.types.is_interval(kind):  # months alone
@@ -281,7 +281,7 @@ def _in_a_word(kind: pa.DataType) -> str | None:
     return f"<i{kind.bit_width // 8}" if pa.types.is_primitive(kind) else None
 
 
-def _spread(column: pa.Array, there: Bools) -> pa.Array:
-    """A column of those that are there, with nulls in between."""
-    places = np.cumsum(there) - 1
-    return column.take(pa.array(places, mask=~there))
+def _spread(column: pa.Array, is_valid: Bools) -> pa.Array:
+    """Return ``column`` with a null wherever ``is_valid`` is False."""
+    places = np.cumsum(is_valid) - 1
+    return column.take(pa.array(places, mask=~is_valid))

@@ -78,16 +78,16 @@ def _elements(own: pa.Table, chunks: pa.Table, variable: Variable, path: str) ->
     alone = pc.invert(is_head)
     places, numbers, taken = _chunk_places(chunks)
     _check_whole(keys.filter(is_head), values.filter(is_head), places, numbers, path)
-    said = chunks["value"].combine_chunks().take(taken)
-    if pc.any(pc.less(pc.binary_length(said), _SAID_BYTES)).as_py():
+    chunk_values = chunks["value"].combine_chunks().take(taken)
+    if pc.any(pc.less(pc.binary_length(chunk_values), _SAID_BYTES)).as_py():
         raise _not_whole(path, "a chunk of a list is shorter than what each begins with")
     pieces = pa.chunked_array(
-        [values.filter(alone), pc.binary_slice(said, _SAID_BYTES, _END)], pa.binary()
+        [values.filter(alone), pc.binary_slice(chunk_values, _SAID_BYTES, _END)], pa.binary()
     ).combine_chunks()
     of_list = pa.chunked_array([keys.filter(alone), places], pa.binary())
-    found, elements = _split(pieces, variable.value)
+    piece_numbers, elements = _split(pieces, variable.value)
     decoded = decode_rows(of_list, variable.key, variable.prefix_fields)
-    return pa.table({"key": decoded.take(pa.array(found)), "list_element": elements})
+    return pa.table({"key": decoded.take(pa.array(piece_numbers)), "list_element": elements})
 
 
 def _chunk_places(chunks: pa.Table) -> tuple[pa.BinaryArray, Ints, pa.Array]:
@@ -118,9 +118,9 @@ def _check_whole(
     order = pc.sort_indices(heads)
     due = due[order.to_numpy()]
     # Sorted as the chunks are, by their lists: what is due is written out and must be there.
-    wanted = np.arange(due.sum()) - np.repeat(np.cumsum(due) - due, due)
+    due_numbers = np.arange(due.sum()) - np.repeat(np.cumsum(due) - due, due)
     lists = heads.take(order).take(pa.array(np.repeat(np.arange(len(due)), due)))
-    if not (lists.equals(places) and np.array_equal(wanted, numbers)):
+    if not (lists.equals(places) and np.array_equal(due_numbers, numbers)):
         raise _not_whole(path, f"{len(places)} chunks where {len(lists)} or others are due")
 
 
@@ -138,7 +138,7 @@ def _split(pieces: pa.BinaryArray, kind: pa.StructType) -> tuple[Ints, pa.Struct
     heap = Heap(data, np.frombuffer(data, np.uint8))
     piece = np.arange(len(pieces))
     at, end = places[:-1], places[1:]
-    found: list[tuple[Ints, Ints, Ints]] = []
+    rounds: list[tuple[Ints, Ints, Ints]] = []
     while True:
         left = at < end
         piece, at, end = piece[left], at[left], end[left]
@@ -149,11 +149,11 @@ def _split(pieces: pa.BinaryArray, kind: pa.StructType) -> tuple[Ints, pa.Struct
         sizes = heap.read(at, "<u4").astype(np.int64)
         if (at + 4 + sizes > end).any():
             raise BadRow("a value that is longer than its list")
-        found.append((piece, at + 4, sizes))
+        rounds.append((piece, at + 4, sizes))
         at = at + 4 + sizes + 1
-    if not found:
+    if not rounds:
         return np.empty(0, np.int64), pa.array([], kind)
-    pieces_of, starts, sizes = (np.concatenate(each) for each in zip(*found, strict=True))
+    pieces_of, starts, sizes = (np.concatenate(arrays) for arrays in zip(*rounds, strict=True))
     order = np.argsort(pieces_of, kind="stable")
     ranges = unversioned(heap, Ranges(starts[order], sizes[order]))
     return pieces_of[order], structs_at(heap, kind, ranges)

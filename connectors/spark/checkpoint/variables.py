@@ -66,18 +66,20 @@ def read_variable(operator_folder: FolderTree, name: str) -> tuple[Variable, int
     version, _, text = data.partition(b"\n")
     known_version(path, version.decode("latin-1"), 2, oldest=2)
     try:
-        said = json.loads(text)
-        [store] = said["stateStoreInfo"]
+        metadata = json.loads(text)
+        [store] = metadata["stateStoreInfo"]
         partitions = int(store["numPartitions"])
-        properties = json.loads(said["operatorPropertiesJson"])
+        properties = json.loads(metadata["operatorPropertiesJson"])
         kinds = {
-            str(each["stateName"]): str(each["stateVariableType"])
-            for each in properties["stateVariables"]
+            str(variable["stateName"]): str(variable["stateVariableType"])
+            for variable in properties["stateVariables"]
         }
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise damaged(path, 0, f"not what Spark writes: {error}") from None
-    timers = [(TIMERS, each) for each in kinds if each in _TIMERS_BY_KEY]
-    named = dict(timers) | {each: each for each in kinds if not each.startswith("$")}
+    timers = [(TIMERS, variable_name) for variable_name in kinds if variable_name in _TIMERS_BY_KEY]
+    named = dict(timers) | {
+        variable_name: variable_name for variable_name in kinds if not variable_name.startswith("$")
+    }
     if name not in named:
         raise ValueError(f"{operator_folder.path}: no variable {name!r}; there are {sorted(named)}")
     family = named[name]
