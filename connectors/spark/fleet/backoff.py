@@ -1,4 +1,4 @@
-"""How long a query that fails waits before it is started again, while the others go on."""
+"""Wait of a failed query before it is started again, while the others go on."""
 
 from __future__ import annotations
 

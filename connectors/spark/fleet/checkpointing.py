@@ -117,5 +117,5 @@ def _needed(
         if queue in graph.reads(name):
             batch = cut[name]
             reads.append({} if batch is None else history.read(name, batch, queue))
-    partitions = 1 + max((number for each in reads for number in each), default=-1)
+    partitions = 1 + max((number for offsets in reads for number in offsets), default=-1)
     return tuple(needed(reads, partitions).values())

@@ -69,9 +69,9 @@ class CpuMeter:
     def read(self) -> dict[str, float]:
         """Seconds since the last reading, by run id."""
         now: dict[str, int] = json.loads(self._counted.queriesText())
-        found = {run: (ns - self._last.get(run, 0)) / 1e9 for run, ns in now.items()}
+        seconds = {run: (ns - self._last.get(run, 0)) / 1e9 for run, ns in now.items()}
         self._last = now
-        return found
+        return seconds
 
 
 def is_caught_up(progress: Any) -> bool:

@@ -43,12 +43,12 @@ def latest_cut(graph: Graph, history: History) -> dict[str, int | None] | None:
             if queue in graph.writers
         }
         batches = history.batches(name)
-        found = next(
-            (each for each in reversed(batches) if _is_inside(history, name, each, limits)), None
+        last_batch = next(
+            (batch for batch in reversed(batches) if _is_inside(history, name, batch, limits)), None
         )
-        if found is None and batches and batches[0] > 0:
+        if last_batch is None and batches and batches[0] > 0:
             return None
-        cut[name] = found
+        cut[name] = last_batch
     return cut
 
 
@@ -64,9 +64,9 @@ def is_below(read: Offsets, limit: Offsets) -> bool:
 
 
 def needed(reads: Iterable[Offsets], partitions: int) -> dict[int, int]:
-    """From where on somebody will read again, of each partition."""
+    """Return the offset of each partition from which on somebody will read again."""
     all_reads = list(reads)
     return {
-        number: min((each.get(number, 0) for each in all_reads), default=0)
+        number: min((offsets.get(number, 0) for offsets in all_reads), default=0)
         for number in range(partitions)
     }

@@ -22,7 +22,7 @@ _SAME_STORE = {"s3": "s3a", "gcs": "gs", "abfs": "abfss"}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 Function = Callable[..., Any]
-"""From a DataFrame for each queue that is read, in that order, to what is written."""
+"""Function of a DataFrame for each queue that is read, in that order; returns what is written."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Query:
 
     @property
     def place(self) -> str | None:
-        """Where its function is, for whoever starts it in another process; ``None``: nowhere."""
+        """Return "module:name" of its function, for another process; ``None`` if it has none."""
         if isinstance(self.function, str):
             return self.function
         module = getattr(self.function, "__module__", None)
@@ -108,12 +108,12 @@ def function_of(query: Query) -> Function:
         return query.function
     module, _, name = query.function.partition(":")
     try:
-        found: Any = reduce(getattr, name.split("."), import_module(module))
+        attribute: Any = reduce(getattr, name.split("."), import_module(module))
     except (ImportError, AttributeError) as error:
         raise BadFleet(f"{query.name}: no function {query.function}: {error}") from error
-    if not callable(found):
-        raise BadFleet(f"{query.name}: {query.function} is no function, but {found!r}")
-    function: Function = found
+    if not callable(attribute):
+        raise BadFleet(f"{query.name}: {query.function} is no function, but {attribute!r}")
+    function: Function = attribute
     return function
 
 
@@ -130,14 +130,14 @@ def absolute_path(path: str) -> str:
 
 
 def queue_path(path: str) -> str:
-    """By which one queue is known, however it is given.
+    """Return the one name by which a queue is known, however it is given.
 
     Raises:
         BadFleet: it is no path or URL.
     """
-    found = absolute_path(path)
-    scheme, separator, rest = found.partition("://")
-    return _SAME_STORE.get(scheme, scheme) + separator + rest if separator else found
+    name = absolute_path(path)
+    scheme, separator, rest = name.partition("://")
+    return _SAME_STORE.get(scheme, scheme) + separator + rest if separator else name
 
 
 @dataclass(frozen=True)
@@ -150,27 +150,28 @@ class Graph:
 
     @classmethod
     def of(cls, queries: Iterable[Query]) -> Graph:
-        """From queries in any order.
+        """Make a graph of queries in any order.
 
         Raises:
             BadFleet: none, a name given twice, a queue with two writers, or a cycle.
         """
         named: dict[str, Query] = {}
         writers: dict[str, str] = {}
-        for each in queries:
-            if each.name in named:
-                raise BadFleet(f"two queries are called {each.name}")
-            named[each.name] = each
-            queue = queue_path(each.writes)
-            if (other := writers.setdefault(queue, each.name)) != each.name:
+        for query in queries:
+            if query.name in named:
+                raise BadFleet(f"two queries are called {query.name}")
+            named[query.name] = query
+            queue = queue_path(query.writes)
+            if (other := writers.setdefault(queue, query.name)) != query.name:
                 raise BadFleet(
-                    f"{other} and {each.name} both write {queue}: a queue of a fleet has one writer"
+                    f"{other} and {query.name} both write {queue}: a queue of a fleet has one "
+                    "writer"
                 )
         if not named:
             raise BadFleet("the fleet has no query")
         before = {
-            name: [writers[queue] for queue in map(queue_path, each.reads) if queue in writers]
-            for name, each in named.items()
+            name: [writers[queue] for queue in map(queue_path, query.reads) if queue in writers]
+            for name, query in named.items()
         }
         try:
             order = list(TopologicalSorter(before).static_order())
@@ -184,9 +185,9 @@ class Graph:
         return tuple(map(queue_path, self.queries[name].reads))
 
     def upstream(self, name: str) -> tuple[str, ...]:
-        """Whose output a query reads."""
-        found = (self.writers.get(queue) for queue in self.reads(name))
-        return tuple(dict.fromkeys(each for each in found if each is not None))
+        """Return the names of the queries whose output a query reads, each once."""
+        writers = (self.writers.get(queue) for queue in self.reads(name))
+        return tuple(dict.fromkeys(writer for writer in writers if writer is not None))
 
     @cached_property
     def read_queues(self) -> tuple[str, ...]:
@@ -205,7 +206,7 @@ class Graph:
                 name,
                 (costs.get(name, 0.0),),
                 self.upstream(name),
-                () if each.priority is None else (float(each.priority),),
+                () if query.priority is None else (float(query.priority),),
             )
-            for name, each in self.queries.items()
+            for name, query in self.queries.items()
         )

@@ -137,22 +137,22 @@ class FleetDriver:
         situation = recovery.observed(
             before.situation, self._engine.executors(), now_s, topology, rules, self._planner
         )
-        wanted = situation.running(topology)
+        queries_to_run = situation.running(topology)
         is_planned_anew = situation.outage != before.situation.outage
         if is_planned_anew and not self._is_held():
             return
         self._notes = replace(before, situation=situation)
         if is_planned_anew:
             self._write(now_s)
-            _log.warning("%s: %s", self._folder.path, _said(situation, wanted))
-        self._stop([name for name in self._running if name not in wanted])
+            _log.warning("%s: %s", self._folder.path, _said(situation, queries_to_run))
+        self._stop([name for name in self._running if name not in queries_to_run])
         for name in list(self._running):
             self._watch(name, now_s)
         self._spent()
-        if wanted != self._arranged:
-            self._engine.arrange(wanted)
-            self._arranged = wanted
-        for name in wanted:
+        if queries_to_run != self._arranged:
+            self._engine.arrange(queries_to_run)
+            self._arranged = queries_to_run
+        for name in queries_to_run:
             if name not in self._running:
                 self._start(name, now_s)
         is_due = now_s - self._checkpointed_s >= rules.checkpoint_s
@@ -254,7 +254,7 @@ class FleetDriver:
         return replace(notes, cost=cost, batch=seen.batch, sources=seen.sources, failures=failures)
 
     def _spent(self) -> None:
-        names = {each.run_id: name for name, each in self._running.items()}
+        names = {query.run_id: name for name, query in self._running.items()}
         for run, cpu_s in self._engine.spent().items():
             if run in names and cpu_s > 0:
                 notes = self._notes.of(names[run])
@@ -296,14 +296,14 @@ class FleetDriver:
         self._checkpointed_s = now_s
         try:
             at_us = now_us()
-            found = taken(self._folder, self._notes, self._graph, at_us)
-            if found is None:
+            cut = taken(self._folder, self._notes, self._graph, at_us)
+            if cut is None:
                 return
             self._lease.check()
-            if found.new is not None:
-                self._folder.add_checkpoint(found.new, self._notes.rules.kept_checkpoints)
+            if cut.new is not None:
+                self._folder.add_checkpoint(cut.new, self._notes.rules.kept_checkpoints)
                 self._holds.release(self._folder.checkpoint(self._folder.checkpoints()[0]))
-            if found.new is not None or found.has_all:
+            if cut.new is not None or cut.has_all:
                 situation = self._notes.situation.checkpointed()
                 self._notes = replace(self._notes, situation=situation, checkpointed_us=at_us)
             if is_asked:
@@ -333,8 +333,8 @@ class FleetDriver:
         return True
 
 
-def _said(situation: recovery.Situation, wanted: tuple[str, ...]) -> str:
+def _said(situation: recovery.Situation, queries_to_run: tuple[str, ...]) -> str:
     if situation.outage is None:
         return "all queries run"
-    names = ", ".join(wanted) or "nothing"
+    names = ", ".join(queries_to_run) or "nothing"
     return f"{situation.cores:g} cores of {situation.outage.cores_before:g}: {names} runs"

@@ -76,12 +76,15 @@ class Fleet:
             BadFleet: the file says what it cannot.
             OSError: it cannot be read.
         """
-        said = read_toml(path)
-        found = cls(
-            said.folder, rules=said.rules, spark=said.spark, storage_options=storage_options
+        declared = read_toml(path)
+        fleet = cls(
+            declared.folder,
+            rules=declared.rules,
+            spark=declared.spark,
+            storage_options=storage_options,
         )
-        found._queries = list(said.queries)
-        return found
+        fleet._queries = list(declared.queries)
+        return fleet
 
     @classmethod
     def at(cls, folder: AnyPath, storage_options: StorageOptions | None = None) -> Fleet:
@@ -91,9 +94,9 @@ class Fleet:
             NotAFleet: there is none.
         """
         notes = FleetFolder(folder, storage_options).read()
-        found = cls(folder, rules=notes.rules, spark=notes.spark, storage_options=storage_options)
-        found._queries = list(notes.declared)
-        return found
+        fleet = cls(folder, rules=notes.rules, spark=notes.spark, storage_options=storage_options)
+        fleet._queries = list(notes.declared)
+        return fleet
 
     def query(
         self,
@@ -156,8 +159,8 @@ class Fleet:
                 f"{self.folder.path}: local files have no storage_options, and this fleet has "
                 "neither its folder nor a queue in a store"
             )
-        for each in graph.queries.values():
-            function_of(each)
+        for query in graph.queries.values():
+            function_of(query)
         for queue in dict.fromkeys((*graph.read_queues, *graph.writers)):
             if newest_epoch(folder_at(queue, self.folder.options_of(queue))) is not None:
                 raise BadFleet(
@@ -235,7 +238,7 @@ class Fleet:
         except NotAFleet:
             rules = self._rules or Rules()
             return Notes(secrets.token_hex(16), tuple(self._queries), rules, spark=self._spark)
-        known = {each.name: each for each in notes.declared}
+        known = {earlier_query.name: earlier_query for earlier_query in notes.declared}
         for name, query in graph.queries.items():
             if name not in known and self.folder.generations(name):
                 raise BadFleet(

@@ -40,7 +40,7 @@ STOP = "stop"
 CHECKPOINT = "checkpoint"
 VERSION = 1
 _FIRST_LAYOUT = "fleet.json"
-"""Where the notes were while the folder was on a disk, and they were replaced."""
+"""File of the notes in the first layout, which replaced them in a folder on a disk."""
 _NUMBERED = re.compile(r"([0-9]{12})\.json")
 _CHECKPOINT = re.compile(r"([0-9]{12})(?:-([0-9]+))?\.json")
 _KEPT = 8
@@ -84,7 +84,7 @@ class FleetFolder:
         return leases_of(self.path, self.options_of(self.path))
 
     def queue(self, path: str) -> Store:
-        """Where a queue of this fleet is."""
+        """Return the store of a queue of this fleet."""
         return store_at(queue_path(path), self.options_of(path))
 
     # -- notes --------------------------------------------------------------------------------
@@ -124,11 +124,11 @@ class FleetFolder:
             Fenced: of ``check_lease``. Nothing was written.
             FileExistsError: the folder was somebody's.
         """
-        said = {"version": VERSION, "write_id": secrets.token_hex(8), **notes_json(notes)}
+        document = {"version": VERSION, "write_id": secrets.token_hex(8), **notes_json(notes)}
         number = self._following() if self._written is None else self._written + 1
         while True:
             try:
-                self._store.create(f"{NOTES}/{_numbered(number)}", [_text(said)])
+                self._store.create(f"{NOTES}/{_numbered(number)}", [_text(document)])
                 break
             except FileExistsError:
                 if check_lease is None:
@@ -137,12 +137,12 @@ class FleetFolder:
                 number = self._following()
         self._written = number
         if number % _KEPT == 0:
-            old = [each for each in self._versions() if each <= number - _KEPT]
-            self._store.delete([f"{NOTES}/{_numbered(each)}" for each in old])
+            old = [version for version in self._versions() if version <= number - _KEPT]
+            self._store.delete([f"{NOTES}/{_numbered(version)}" for version in old])
 
     def _versions(self) -> list[int]:
-        found = (_NUMBERED.fullmatch(each.name) for each in self._store.list(NOTES))
-        return sorted(int(each[1]) for each in found if each)
+        matches = (_NUMBERED.fullmatch(entry.name) for entry in self._store.list(NOTES))
+        return sorted(int(match[1]) for match in matches if match)
 
     def _following(self) -> int:
         """The number behind the newest version's."""
@@ -158,9 +158,11 @@ class FleetFolder:
         return f"{self.path}/{_place(query, generation)}"
 
     def generations(self, query: str) -> list[int]:
-        """That have a checkpoint of this query."""
-        found = self._store.list(f"{QUERIES}/{query}")
-        return sorted(int(each.name) for each in found if each.is_folder and each.name.isdecimal())
+        """Return the generations that have a checkpoint of this query, ascending."""
+        entries = self._store.list(f"{QUERIES}/{query}")
+        return sorted(
+            int(entry.name) for entry in entries if entry.is_folder and entry.name.isdecimal()
+        )
 
     def is_whole(self, query: str, generation: int) -> bool:
         """Return True if this checkpoint is complete; in a store its parts are there earlier."""
@@ -171,9 +173,9 @@ class FleetFolder:
         self._store.delete(list(self._below(_place(query, generation))))
 
     def _below(self, folder: str) -> Iterator[str]:
-        for each in self._store.list(folder):
-            path = f"{folder}/{each.name}"
-            if each.is_folder:
+        for entry in self._store.list(folder):
+            path = f"{folder}/{entry.name}"
+            if entry.is_folder:
                 yield from self._below(path)
             else:
                 yield path
@@ -185,21 +187,21 @@ class FleetFolder:
         return sorted(self._checkpoint_names())
 
     def _checkpoint_names(self) -> dict[int, list[str]]:
-        """By number: the one of the newest generation is last, and what holds.
+        """Return the checkpoints' names by number: the last, of the newest generation, holds.
 
         One of an older generation than another before it is no checkpoint: a driver was asleep
         during a rollback, and has recorded what that has taken back.
         """
-        names = [each.name for each in self._store.list(CHECKPOINTS)]
+        names = [entry.name for entry in self._store.list(CHECKPOINTS)]
         # The first layout had one to a number, without its generation.
-        found = sorted(
-            (int(each[1]), int(each[2] or -1), each[0])
-            for each in map(_CHECKPOINT.fullmatch, names)
-            if each
+        candidates = sorted(
+            (int(match[1]), int(match[2] or -1), match[0])
+            for match in map(_CHECKPOINT.fullmatch, names)
+            if match
         )
         kept: dict[int, list[str]] = {}
         newest = -1
-        for number, generation, name in found:
+        for number, generation, name in candidates:
             if generation >= newest:
                 kept.setdefault(number, []).append(f"{CHECKPOINTS}/{name}")
                 newest = generation
@@ -227,9 +229,9 @@ class FleetFolder:
             NoGlobalCheckpoint: none that is kept is as old as that.
         """
         for number in reversed(self.checkpoints()):
-            found = self.checkpoint(number)
-            if found.at_us <= at_us:
-                return found
+            checkpoint = self.checkpoint(number)
+            if checkpoint.at_us <= at_us:
+                return checkpoint
         raise NoGlobalCheckpoint(f"{self.path}: no global checkpoint that is kept is so old")
 
     def newest_checkpoint(self) -> GlobalCheckpoint | None:
@@ -242,21 +244,21 @@ class FleetFolder:
         Raises:
             FileExistsError: there is another one of its number and generation.
         """
-        said = {"version": VERSION, "write_id": secrets.token_hex(8), **asdict(taken)}
+        document = {"version": VERSION, "write_id": secrets.token_hex(8), **asdict(taken)}
         name = f"{CHECKPOINTS}/{taken.number:012d}-{taken.generation}.json"
         try:
-            self._store.create(name, [_text(said)])
+            self._store.create(name, [_text(document)])
         except FileExistsError:
             # Somebody who died in the middle may have recorded it.
             if self._decoded(name, checkpoint_of) != taken:
                 raise
         names = self._checkpoint_names()
-        self._store.delete([each for old in sorted(names)[:-kept] for each in names[old]])
+        self._store.delete([path for old in sorted(names)[:-kept] for path in names[old]])
 
     def drop_checkpoints(self, above: int) -> None:
-        """Those that a rollback has gone back behind."""
+        """Delete those with a number above ``above``, which a rollback has gone back behind."""
         names = self._checkpoint_names()
-        self._store.delete([each for number in names if number > above for each in names[number]])
+        self._store.delete([path for number in names if number > above for path in names[number]])
 
     # -- requests -----------------------------------------------------------------------------
 
@@ -267,7 +269,7 @@ class FleetFolder:
 
     def requests(self) -> set[str]:
         """Return what the driver is asked for and has not done yet."""
-        return {each.name for each in self._store.list(REQUESTS)} & {STOP, CHECKPOINT}
+        return {entry.name for entry in self._store.list(REQUESTS)} & {STOP, CHECKPOINT}
 
     def withdraw(self, request: str) -> None:
         self._store.delete([f"{REQUESTS}/{request}"])
@@ -277,15 +279,15 @@ class FleetFolder:
     def _decoded(self, name: str, decode: Callable[[Mapping[str, Any]], _Values]) -> _Values:
         path = f"{self.path}/{name}"
         try:
-            said = json.loads(self._store.read(name))
+            document = json.loads(self._store.read(name))
         except ValueError as error:
             raise CorruptLog(path, 0, f"it is no JSON: {error}", _ADVICE) from error
-        if not isinstance(said, dict):
+        if not isinstance(document, dict):
             raise CorruptLog(path, 0, "it is no JSON object", _ADVICE)
-        if said.get("version") != VERSION:
-            raise upgrade_needed(path, f"version {said.get('version')!r} of a fleet's notes")
+        if document.get("version") != VERSION:
+            raise upgrade_needed(path, f"version {document.get('version')!r} of a fleet's notes")
         try:
-            return decode(said)
+            return decode(document)
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             raise CorruptLog(path, 0, f"it says what cannot be: {error}", _ADVICE) from error
 

@@ -43,35 +43,35 @@ from cec_store.storage.stores.store import Store
 from cec_store.values import Position
 
 
-def check_is_kept(folder: FleetFolder, notes: Notes, wanted: GlobalCheckpoint) -> None:
+def check_is_kept(folder: FleetFolder, notes: Notes, checkpoint: GlobalCheckpoint) -> None:
     """Raises :class:`NoGlobalCheckpoint` where something that it needs is not there any more."""
     graph = notes.graph
-    strange = wanted.batches.keys() ^ graph.queries.keys()
+    strange = checkpoint.batches.keys() ^ graph.queries.keys()
     if strange:
         raise NoGlobalCheckpoint(
-            f"{folder.path}: global checkpoint {wanted.number} is of other queries: "
+            f"{folder.path}: global checkpoint {checkpoint.number} is of other queries: "
             f"{', '.join(sorted(strange))}"
         )
     try:
-        for queue, queue_id in wanted.queues.items():
+        for queue, queue_id in checkpoint.queues.items():
             if here := id_of(folder, queue):
                 check_queue(queue_id, queue, here)
-        for name, batch in wanted.batches.items():
+        for name, batch in checkpoint.batches.items():
             if batch is not None:
-                old = folder.checkpoint_of(name, wanted.generation)
+                old = folder.checkpoint_of(name, checkpoint.generation)
                 fork_as(
                     None, old, f"{old}-tried", None, batch, dry_run=True,
                     storage_options=folder.options_of(old), history=1,
                 )  # fmt: skip
-        for queue, number in wanted.commits.items():
+        for queue, number in checkpoint.commits.items():
             if (store := _written(folder, queue, number)) is not None:
                 state_at(store, ReferenceLog(store), number)
-        for queue, offsets in wanted.needed.items():
+        for queue, offsets in checkpoint.needed.items():
             if any(offsets):  # else nothing of it had been read, and it may not have been there
                 _check_input(folder, queue, offsets)
     except (OutOfRange, NotAQueue) as error:
         raise NoGlobalCheckpoint(
-            f"{folder.path}: global checkpoint {wanted.number} is not kept any more: {error}"
+            f"{folder.path}: global checkpoint {checkpoint.number} is not kept any more: {error}"
         ) from error
 
 
@@ -94,7 +94,7 @@ def _check_input(folder: FleetFolder, queue: str, offsets: tuple[int, ...]) -> N
 
 
 def roll_back(
-    folder: FleetFolder, notes: Notes, wanted: GlobalCheckpoint, check_lease: Callable[[], None]
+    folder: FleetFolder, notes: Notes, checkpoint: GlobalCheckpoint, check_lease: Callable[[], None]
 ) -> Notes:
     """Bring queries and queues back to a global checkpoint; the notes after it.
 
@@ -105,10 +105,14 @@ def roll_back(
         NoGlobalCheckpoint: what it needs is not there any more; nothing was changed.
         Fenced: somebody else holds the lease by now, and finishes what was begun.
     """
-    check_is_kept(folder, notes, wanted)
-    kept = [each for name in notes.graph.queries for each in folder.generations(name)]
+    check_is_kept(folder, notes, checkpoint)
+    kept = [
+        old_generation
+        for name in notes.graph.queries
+        for old_generation in folder.generations(name)
+    ]
     generation = max([notes.generation, *kept]) + 1
-    begun = replace(notes, going_back=GoingBack(wanted.number, generation))
+    begun = replace(notes, going_back=GoingBack(checkpoint.number, generation))
     check_lease()
     folder.write(begun, check_lease)
     return finished(folder, begun, check_lease)
@@ -122,28 +126,30 @@ def finished(folder: FleetFolder, notes: Notes, check_lease: Callable[[], None])
     back = notes.going_back
     if back is None:
         return notes
-    wanted = folder.checkpoint(back.checkpoint)
-    for name, batch in wanted.batches.items():
+    checkpoint = folder.checkpoint(back.checkpoint)
+    for name, batch in checkpoint.batches.items():
         if batch is not None and not folder.is_whole(name, back.generation):
-            old = folder.checkpoint_of(name, wanted.generation)
+            old = folder.checkpoint_of(name, checkpoint.generation)
             new = folder.checkpoint_of(name, back.generation)
             check_lease()
             folder.discard_parts(name, back.generation)
             _fork(folder, old, new, batch)
-    for queue, number in wanted.commits.items():
+    for queue, number in checkpoint.commits.items():
         if (store := _written(folder, queue, number)) is not None:
             check_lease()
             go_back(store, number, now_us())
     check_lease()
-    folder.drop_checkpoints(above=wanted.number)
+    folder.drop_checkpoints(above=checkpoint.number)
     # From now on it is of this generation.
-    folder.add_checkpoint(replace(wanted, generation=back.generation), notes.rules.kept_checkpoints)
+    folder.add_checkpoint(
+        replace(checkpoint, generation=back.generation), notes.rules.kept_checkpoints
+    )
     done = replace(
         notes,
         generation=back.generation,
         going_back=None,
         checkpointed_us=None,
-        queries={name: _begun_anew(each) for name, each in notes.queries.items()},
+        queries={name: _begun_anew(query_notes) for name, query_notes in notes.queries.items()},
     )
     folder.write(done, check_lease)
     return done
@@ -161,7 +167,7 @@ def _begun_anew(query: QueryNotes) -> QueryNotes:
     return replace(query, cost=cost, failures=Failures(), batch=None, is_active=False)
 
 
-def fork_fleet(folder: FleetFolder, new: AnyPath, wanted: GlobalCheckpoint) -> Notes:
+def fork_fleet(folder: FleetFolder, new: AnyPath, checkpoint: GlobalCheckpoint) -> Notes:
     """A fleet that goes on from a global checkpoint; this one is left alone, and may run.
 
     Its queries have checkpoints and queues of their own, below ``new``; inputs, which nobody in the
@@ -172,7 +178,7 @@ def fork_fleet(folder: FleetFolder, new: AnyPath, wanted: GlobalCheckpoint) -> N
         FileExistsError: there is something at ``new``.
     """
     notes = folder.read()
-    check_is_kept(folder, notes, wanted)
+    check_is_kept(folder, notes, checkpoint)
     target = folder.beside(new)
     check_new_folder(folder_at(new, target.options_of(new)))
     graph = notes.graph
@@ -180,20 +186,22 @@ def fork_fleet(folder: FleetFolder, new: AnyPath, wanted: GlobalCheckpoint) -> N
     forked = replace(
         notes,
         fleet_id=secrets.token_hex(16),
-        declared=tuple(_moved(each, places) for each in notes.declared),
+        declared=tuple(_moved(query, places) for query in notes.declared),
         generation=0,
         situation=Situation({}),
-        queries={name: _of_fork(each, places) for name, each in notes.queries.items()},
+        queries={
+            name: _of_fork(query_notes, places) for name, query_notes in notes.queries.items()
+        },
         going_back=None,
         checkpointed_us=None,
     )
     target.make()
-    _hold_inputs(folder, graph, forked.consumer, wanted)
-    for name, batch in wanted.batches.items():
+    _hold_inputs(folder, graph, forked.consumer, checkpoint)
+    for name, batch in checkpoint.batches.items():
         if batch is not None:
-            old = folder.checkpoint_of(name, wanted.generation)
+            old = folder.checkpoint_of(name, checkpoint.generation)
             _fork(folder, old, target.checkpoint_of(name, 0), batch)
-    for queue, number in wanted.commits.items():
+    for queue, number in checkpoint.commits.items():
         if (store := _written(folder, queue, number)) is not None:
             new_queue = places[queue]
             old_folder = folder_at(queue, folder.options_of(queue))
@@ -204,7 +212,7 @@ def fork_fleet(folder: FleetFolder, new: AnyPath, wanted: GlobalCheckpoint) -> N
 
 
 def _hold_inputs(
-    folder: FleetFolder, graph: Graph, consumer: str, wanted: GlobalCheckpoint
+    folder: FleetFolder, graph: Graph, consumer: str, checkpoint: GlobalCheckpoint
 ) -> None:
     for queue in graph.inputs:
         store = folder.queue(queue)
@@ -213,17 +221,17 @@ def _hold_inputs(
         # A query that had read nothing of it begins where it begins.
         start = {
             number: max(offset, starts[number]) if number < len(starts) else offset
-            for number, offset in enumerate(wanted.needed[queue])
+            for number, offset in enumerate(checkpoint.needed[queue])
         }
         register_consumer(store, log, consumer, start, now_us)
 
 
 def _moved(query: Query, places: dict[str, str]) -> Query:
-    reads = tuple(places.get(queue_path(each), each) for each in query.reads)
+    reads = tuple(places.get(queue_path(queue), queue) for queue in query.reads)
     return replace(query, reads=reads, writes=places[queue_path(query.writes)])
 
 
 def _of_fork(query: QueryNotes, places: dict[str, str]) -> QueryNotes:
-    sources = tuple(places.get(each, each) for each in query.sources)
+    sources = tuple(places.get(queue, queue) for queue in query.sources)
     cost = QueryCost(query.cost.cpu_s, query.cost.input_s)
     return QueryNotes(cost=cost, sources=sources)

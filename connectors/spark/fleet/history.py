@@ -68,15 +68,15 @@ class FleetHistory:
         checkpoint = self.checkpoint(query)
         assert checkpoint is not None
         texts = checkpoint.offsets(batch).sources
-        found: dict[int, int] = {}
+        offsets: dict[int, int] = {}
         for place, name in enumerate(self._notes.of(query).sources):
             if name == queue:
                 position = Positions.of(json.loads(texts.get(str(place)) or "{}"))
                 where = f"query {query!r}, batch {batch}: {queue}"
                 check_queue(position.queue, where, self.queue_id(queue))
                 for number, offset in position.offsets.items():
-                    found[number] = max(found.get(number, 0), offset)
-        return found
+                    offsets[number] = max(offsets.get(number, 0), offset)
+        return offsets
 
     def written(self, query: str, batch: int | None) -> Offsets:
         return self.reached(query, batch).ends

@@ -60,8 +60,8 @@ class Notes:
     spark: Mapping[str, str] = field(default_factory=dict)
     """Settings of the session, for whoever starts it."""
     checkpointed_us: int | None = None
-    """When a global checkpoint was taken last, or was found to have all that was done since;
-    microseconds since 1970."""
+    """Time at which a global checkpoint was taken last, or was found to have all that was done
+    since; microseconds since 1970."""
     written_s: float = 0.0
     """Wall clock."""
 
@@ -81,12 +81,12 @@ class Notes:
 
     def costs(self) -> dict[str, float]:
         """Cores of each query, as declared or measured; those that nobody knows are left out."""
-        found = {}
-        for each in self.declared:
-            cores = each.cost if each.cost is not None else self.of(each.name).cost.cores
+        costs = {}
+        for query in self.declared:
+            cores = query.cost if query.cost is not None else self.of(query.name).cost.cores
             if cores is not None:
-                found[each.name] = cores
-        return found
+                costs[query.name] = cores
+        return costs
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class GlobalCheckpoint:
 
     number: int
     at_us: int
-    """When it was taken, microseconds since 1970."""
+    """Time at which it was taken, microseconds since 1970."""
     generation: int
     batches: Mapping[str, int | None]
     """Last batch of each query that is inside; ``None``: the query begins anew."""
@@ -109,69 +109,74 @@ class GlobalCheckpoint:
 
 def notes_json(notes: Notes) -> dict[str, Any]:
     """Return the notes as the JSON object in the fleet's folder."""
-    said = asdict(replace(notes, declared=()))
-    said["declared"] = [
+    document = asdict(replace(notes, declared=()))
+    document["declared"] = [
         {
-            **{each.name: getattr(query, each.name) for each in fields(query)},
+            **{query_field.name: getattr(query, query_field.name) for query_field in fields(query)},
             "function": query.place,
         }
         for query in notes.declared
     ]
-    return said
+    return document
 
 
-def notes_of(said: Mapping[str, Any]) -> Notes:
-    """Back; ``LookupError``, ``TypeError`` or ``ValueError`` where they are none."""
-    situation, back = dict(said["situation"]), said["going_back"]
+def notes_of(document: Mapping[str, Any]) -> Notes:
+    """Return the notes in a JSON object of :func:`notes_json`.
+
+    Raises:
+        LookupError, TypeError, ValueError, AttributeError: it holds none.
+    """
+    situation, back = dict(document["situation"]), document["going_back"]
     outage = situation.pop("outage")
     return Notes(
-        fleet_id=str(said["fleet_id"]),
-        declared=tuple(_query(each) for each in said["declared"]),
-        rules=_made(Rules, said["rules"]),
-        generation=int(said["generation"]),
+        fleet_id=str(document["fleet_id"]),
+        declared=tuple(_query(query) for query in document["declared"]),
+        rules=_made(Rules, document["rules"]),
+        generation=int(document["generation"]),
         situation=Situation(
             **{**situation, "order": tuple(situation["order"])},
             outage=None if outage is None else _made(
                 Outage, {**outage, **{key: tuple(outage[key]) for key in ("running", "arrivals")}}
             ),
         ),
-        queries={name: _query_notes(each) for name, each in said["queries"].items()},
+        queries={name: _query_notes(query) for name, query in document["queries"].items()},
         going_back=None if back is None else _made(GoingBack, back),
-        spark=dict(said["spark"]),
-        checkpointed_us=_optional(said["checkpointed_us"]),
-        written_s=float(said["written_s"]),
+        spark=dict(document["spark"]),
+        checkpointed_us=_optional(document["checkpointed_us"]),
+        written_s=float(document["written_s"]),
     )  # fmt: skip
 
 
-def _optional(said: object) -> int | None:
-    return None if said is None else int(str(said))
+def _optional(value: object) -> int | None:
+    return None if value is None else int(str(value))
 
 
-def _query(said: Mapping[str, Any]) -> Query:
-    function = said["function"] or ELSEWHERE
-    return _made(Query, {**said, "function": function, "reads": tuple(said["reads"])})
+def _query(values: Mapping[str, Any]) -> Query:
+    function = values["function"] or ELSEWHERE
+    return _made(Query, {**values, "function": function, "reads": tuple(values["reads"])})
 
 
-def _query_notes(said: Mapping[str, Any]) -> QueryNotes:
-    cost, failures = _made(QueryCost, said["cost"]), _made(Failures, said["failures"])
-    rest = {"cost": cost, "failures": failures, "sources": tuple(said["sources"])}
-    return _made(QueryNotes, {**said, **rest})
+def _query_notes(values: Mapping[str, Any]) -> QueryNotes:
+    cost, failures = _made(QueryCost, values["cost"]), _made(Failures, values["failures"])
+    rest = {"cost": cost, "failures": failures, "sources": tuple(values["sources"])}
+    return _made(QueryNotes, {**values, **rest})
 
 
-def checkpoint_of(said: Mapping[str, Any]) -> GlobalCheckpoint:
-    """Back from what `asdict` says; errors as :func:`notes_of`."""
+def checkpoint_of(document: Mapping[str, Any]) -> GlobalCheckpoint:
+    """Return the checkpoint that `asdict` has made a JSON object of; errors as :func:`notes_of`."""
     return GlobalCheckpoint(
-        number=int(said["number"]),
-        at_us=int(said["at_us"]),
-        generation=int(said["generation"]),
+        number=int(document["number"]),
+        at_us=int(document["at_us"]),
+        generation=int(document["generation"]),
         batches={
-            name: None if batch is None else int(batch) for name, batch in said["batches"].items()
+            name: None if batch is None else int(batch)
+            for name, batch in document["batches"].items()
         },
-        commits={queue: int(number) for queue, number in said["commits"].items()},
-        needed={queue: tuple(map(int, each)) for queue, each in said["needed"].items()},
-        queues={queue: str(queue_id) for queue, queue_id in said["queues"].items()},
+        commits={queue: int(number) for queue, number in document["commits"].items()},
+        needed={queue: tuple(map(int, offsets)) for queue, offsets in document["needed"].items()},
+        queues={queue: str(queue_id) for queue, queue_id in document["queues"].items()},
     )
 
 
-def _made(kind: type[_Values], said: Mapping[str, Any]) -> _Values:
-    return kind(**said)
+def _made(kind: type[_Values], values: Mapping[str, Any]) -> _Values:
+    return kind(**values)

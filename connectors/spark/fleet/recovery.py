@@ -1,4 +1,4 @@
-"""Which queries of a fleet run: all of them, or after a correlated failure those of a plan.
+"""Queries of a fleet that run: all of them, or after a correlated failure those of a plan.
 
 The paper's section 4.4. Pure: from what was, what is seen now and the clock to what is to be. A
 query runs on all executors at the same time, so these are one node to the plans, as large as their
@@ -20,7 +20,7 @@ from cec_store.recovery_plans.topology import Partition, Topology
 
 _NODE = "executors"
 _ARRIVALS_MAX = 1000
-"""How far a forecast looks."""
+"""Bound of the arrivals that a forecast looks at."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Outage:
     running: tuple[str, ...] = ()
     """Queries of the plans so far, in the order in which they are started and catch up."""
     arrivals: tuple[float, ...] = ()
-    """When executors came, wall clock, the first one first."""
+    """Times at which executors came, wall clock, the first one first."""
     needed: float = 0.0
     """Cores that the cheapest of the waiting queries would take beside those that run."""
 
@@ -67,7 +67,7 @@ class Situation:
         return self.order or _all_of(topology)
 
     def checkpointed(self) -> Situation:
-        """After a global checkpoint: what was lost before it counts no more."""
+        """Return the situation after a global checkpoint: earlier losses count no more."""
         if self.outage is not None:
             return self
         return replace(self, lost=0, cores_full=self.cores, executors_full=len(self.executors))
@@ -81,7 +81,7 @@ def observed(
     rules: Rules,
     planner: Planner = best_density,
 ) -> Situation:
-    """After a look at the executors: their cores by id."""
+    """Return the situation after a look at the executors: their cores by id."""
     gone = before.executors.keys() - executors.keys()
     come = executors.keys() - before.executors.keys()
     now = replace(
@@ -140,37 +140,41 @@ def _planned(now: Situation, come: int, now_s: float, topology: Topology, rules:
 
 def _extended(outage: Outage, cores: float, topology: Topology, rules: Rules,
               planner: Planner) -> Outage:  # fmt: skip
-    """With the next partial plan; where what runs has no room any more, with a first one."""
+    """Return the outage with the next partial plan, or a first one where what runs has no room."""
     cost = _costs(topology)
     running = tuple(name for name in outage.running if name in cost)
     used = sum(cost[name] for name in running)
     if used > rules.cap * cores * (1 + EQUAL):
         running, used = (), 0.0
-    failed = [each for each in topology.partitions if each.operator not in running]
+    failed = [partition for partition in topology.partitions if partition.operator not in running]
     nodes = Nodes.of({_NODE: cores}, {_NODE: used}, rules.cap)
     plan = next_step(topology, failed, nodes, planner).plan
-    running += tuple(each.operator for each in plan.partitions)
+    running += tuple(partition.operator for partition in plan.partitions)
     return replace(outage, running=running, needed=plan.needed)
 
 
 def _all_of(topology: Topology, running: tuple[str, ...] = ()) -> tuple[str, ...]:
     """Return all queries: those that run, in their order, and the others as they catch up."""
-    there = tuple(name for name in running if Partition(name, 0) in topology.index)
-    failed = [each for each in topology.partitions if each.operator not in there]
-    return there + tuple(each.operator for each in catch_up_order(topology, failed))
+    known_running = tuple(name for name in running if Partition(name, 0) in topology.index)
+    failed = [
+        partition for partition in topology.partitions if partition.operator not in known_running
+    ]
+    return known_running + tuple(
+        partition.operator for partition in catch_up_order(topology, failed)
+    )
 
 
 def _costs(topology: Topology) -> dict[str, float]:
     costs = topology.cost.tolist()
-    return {each.operator: costs[place] for each, place in topology.index.items()}
+    return {partition.operator: costs[place] for partition, place in topology.index.items()}
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """When queries that wait will run, at the present rate of arrival."""
+    """Forecast of the start of a waiting query, at the present rate of arrival."""
 
     arrivals: int
-    """How many more executors it takes."""
+    """Number of further executors that it takes."""
     at_s: float | None
     """Wall clock; ``None``: no executor has come since the failure, so nobody knows."""
 
@@ -191,14 +195,14 @@ def forecast(
     outage = situation.outage
     if outage is None:
         return {}
-    each = outage.cores_before / max(1, situation.executors_full)
+    executor_cores = outage.cores_before / max(1, situation.executors_full)
     gap_s = _gap_s(outage, now_s)
     last_s = outage.arrivals[-1] if outage.arrivals else now_s
-    found: dict[str, Forecast] = {}
+    forecasts: dict[str, Forecast] = {}
     cores, step, demand = situation.cores, outage, float(topology.cost.sum())
     names = [one.operator for one in topology.partitions]
-    for number in range(1, _ARRIVALS_MAX if each > 0 else 0):
-        cores += each
+    for number in range(1, _ARRIVALS_MAX if executor_cores > 0 else 0):
+        cores += executor_cores
         is_all = cores >= outage.cores_before * (1 - EQUAL) or demand <= rules.cap * cores
         if is_all:
             started = set(names)
@@ -208,10 +212,10 @@ def forecast(
         at_s = None if gap_s is None else max(now_s, last_s + number * gap_s)
         for name in names:
             if name in started and name not in outage.running:
-                found.setdefault(name, Forecast(number, at_s))
+                forecasts.setdefault(name, Forecast(number, at_s))
         if is_all:
             break
-    return found
+    return forecasts
 
 
 def _gap_s(outage: Outage, now_s: float) -> float | None:
@@ -229,5 +233,8 @@ def waits_for(name: str, situation: Situation, topology: Topology) -> tuple[str,
     if situation.outage is None:
         return ()
     place = topology.index[Partition(name, 0)]
-    reads = (topology.partitions[each].operator for each in topology.upstream.of(place).tolist())
-    return tuple(each for each in reads if each not in situation.outage.running)
+    reads = (
+        topology.partitions[upstream_place].operator
+        for upstream_place in topology.upstream.of(place).tolist()
+    )
+    return tuple(query for query in reads if query not in situation.outage.running)

@@ -1,4 +1,4 @@
-"""When a fleet does what; its settings."""
+"""Settings of a fleet, such as thresholds and intervals."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ class Rules:
     """Age in seconds at which a measurement counts half as much for a query's cost."""
 
     def __post_init__(self) -> None:
-        for each in fields(self):
-            value = getattr(self, each.name)
-            is_whole = each.type == "int"
+        for setting in fields(self):
+            value = getattr(self, setting.name)
+            is_whole = setting.type == "int"
             kinds = (int,) if is_whole else (int, float)
             if isinstance(value, bool) or not isinstance(value, kinds) or not 0 < value < 1e9:
                 kind = "a whole number" if is_whole else "a number"
-                raise BadFleet(f"rules.{each.name}: {value!r}; give {kind} above 0")
+                raise BadFleet(f"rules.{setting.name}: {value!r}; give {kind} above 0")
         if self.cap > 1:
             raise BadFleet(f"rules.cap: {self.cap!r}; a share of the executors' cores, 1 at most")

@@ -46,8 +46,8 @@ class Seen:
     @property
     def sources(self) -> tuple[str, ...]:
         """The queue of each source, empty for one that is none."""
-        found = [_SOURCE.fullmatch(each.description) for each in self.progress.sources]
-        return tuple(queue_path(each[1]) if each else "" for each in found)
+        matches = [_SOURCE.fullmatch(source.description) for source in self.progress.sources]
+        return tuple(queue_path(match[1]) if match else "" for match in matches)
 
 
 def _spark_name(path: str) -> str:
@@ -134,8 +134,8 @@ class SparkEngine:
         """
         conf = self._session._jsparkSession.sessionState().newHadoopConf()
         tenures = self._session._jvm.org.apache.spark.sql.cecstore.standby.Tenures
-        for each in checkpoints:
-            tenures.discardUnfinished(_spark_name(each), conf)
+        for checkpoint in checkpoints:
+            tenures.discardUnfinished(_spark_name(checkpoint), conf)
 
     def executors(self) -> dict[str, float]:
         """Cores of each that is alive; the driver is one where it runs the tasks itself."""

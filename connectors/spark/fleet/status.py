@@ -33,9 +33,9 @@ class QueryStatus:
     waits_for: str
     """Empty for one that runs."""
     expected_s: float | None
-    """When it will run, wall clock, at the present rate of arrival; ``None``: nobody knows."""
+    """Time at which it will run, wall clock, at the present rate of arrival; ``None``: unknown."""
     arrivals: int | None
-    """How many more executors that takes."""
+    """Number of further executors that this takes."""
     failures: int
     reason: str
     """Reason of its last failure."""
@@ -43,7 +43,7 @@ class QueryStatus:
 
 @dataclass(frozen=True)
 class FleetStatus:
-    """All of it."""
+    """Snapshot of a fleet: its driver, its executors and its queries."""
 
     path: str
     driver: str
@@ -51,7 +51,7 @@ class FleetStatus:
     state: str
     """``running``, ``recovering``, ``going back`` or ``stopped``."""
     written_s: float
-    """When the driver noted this, wall clock."""
+    """Time at which the driver noted this, wall clock."""
     executors: int
     cores: float
     cores_before: float | None
@@ -62,7 +62,7 @@ class FleetStatus:
     """The number of the newest global checkpoint."""
     checkpoint_us: int | None
     checkpointed_us: int | None
-    """When it was taken, or was found last to have all that was done since."""
+    """Time at which it was taken, or was found last to have all that was done since."""
 
     @property
     def is_driven(self) -> bool:
@@ -124,13 +124,13 @@ def queries_of(notes: Notes, is_alive: bool, now_s: float) -> tuple[QueryStatus,
     graph, costs, situation = notes.graph, notes.costs(), notes.situation
     topology = graph.topology(costs)
     expected = forecast(situation, now_s, topology, notes.rules)
-    wanted = situation.running(topology)
-    found = []
+    queries_to_run = situation.running(topology)
+    statuses = []
     for name, query in graph.queries.items():
         known = notes.of(name)
         coming = expected.get(name)
         state, waits = "stopped", ""
-        if is_alive and name not in wanted:
+        if is_alive and name not in queries_to_run:
             state = "held back"
             above = waits_for(name, situation, topology)
             waits = "executors" + (f", as {', '.join(above)} does" if above else "")
@@ -138,7 +138,7 @@ def queries_of(notes: Notes, is_alive: bool, now_s: float) -> tuple[QueryStatus,
             state, waits = "failing", _until(known.failures, now_s)
         elif is_alive:
             state, waits = ("running", "") if known.is_active else ("waiting", known.waits_for)
-        found.append(
+        statuses.append(
             QueryStatus(
                 name, state, query.priority, costs.get(name), known.batch, waits,
                 None if coming is None else coming.at_s,
@@ -146,7 +146,7 @@ def queries_of(notes: Notes, is_alive: bool, now_s: float) -> tuple[QueryStatus,
                 known.failures.count, known.failures.reason,
             )
         )  # fmt: skip
-    return tuple(found)
+    return tuple(statuses)
 
 
 def _until(failures: Failures, now_s: float) -> str:

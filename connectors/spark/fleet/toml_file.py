@@ -12,7 +12,7 @@ from cec_store.connectors.spark.fleet.rules import Rules
 from cec_store.errors import BadFleet
 
 _FILE = ("folder", "queries", "rules", "spark")
-_OF_QUERY = {each.name for each in fields(Query)} - {"name"}
+_OF_QUERY = {field.name for field in fields(Query)} - {"name"}
 _NEEDED = ("function", "reads", "writes")
 
 
@@ -49,53 +49,56 @@ def _parsed(text: str) -> dict[str, Any]:
     return tomllib.loads(text)
 
 
-def declared(said: Mapping[str, Any], base: Path) -> Declared:
-    """From the tables of the file.
+def declared(document: Mapping[str, Any], base: Path) -> Declared:
+    """Return what the tables of the file declare.
 
     Raises:
         BadFleet: a key that is not known or is missing, or a value that is not allowed.
     """
-    _check_keys("the file", said, _FILE, ("folder", "queries"))
-    queries = _table("queries", said["queries"])
+    _check_keys("the file", document, _FILE, ("folder", "queries"))
+    queries = _table("queries", document["queries"])
     return Declared(
-        _at(base, _text("folder", said["folder"])),
+        _at(base, _text("folder", document["folder"])),
         tuple(
-            _query(name, _table(f"queries.{name}", each), base) for name, each in queries.items()
+            _query(name, _table(f"queries.{name}", query), base) for name, query in queries.items()
         ),
-        _rules(_table("rules", said.get("rules", {}))),
-        _options("spark", said.get("spark", {})),
+        _rules(_table("rules", document.get("rules", {}))),
+        _options("spark", document.get("spark", {})),
     )
 
 
-def _query(name: str, said: Mapping[str, Any], base: Path) -> Query:
+def _query(name: str, table: Mapping[str, Any], base: Path) -> Query:
     place = f"queries.{name}"
-    _check_keys(place, said, sorted(_OF_QUERY), _NEEDED)
-    reads = said["reads"]
+    _check_keys(place, table, sorted(_OF_QUERY), _NEEDED)
+    reads = table["reads"]
     if not isinstance(reads, list):
         raise BadFleet(f"{place}.reads: a list of queues, not {reads!r}")
-    rest: dict[str, Any] = {key: said[key] for key in said.keys() - {*_NEEDED}}
+    rest: dict[str, Any] = {key: table[key] for key in table.keys() - {*_NEEDED}}
     for key in ("read_options", "write_options"):
-        rest[key] = _options(f"{place}.{key}", said.get(key, {}))
+        rest[key] = _options(f"{place}.{key}", table.get(key, {}))
     return Query(
         name=name,
-        function=_text(f"{place}.function", said["function"]),
-        reads=tuple(_at(base, _text(f"{place}.reads", each)) for each in reads),
-        writes=_at(base, _text(f"{place}.writes", said["writes"])),
+        function=_text(f"{place}.function", table["function"]),
+        reads=tuple(_at(base, _text(f"{place}.reads", queue)) for queue in reads),
+        writes=_at(base, _text(f"{place}.writes", table["writes"])),
         **rest,
     )
 
 
-def _rules(said: Mapping[str, Any]) -> Rules:
-    _check_keys("rules", said, sorted(each.name for each in fields(Rules)), ())
-    return Rules(**said)
+def _rules(table: Mapping[str, Any]) -> Rules:
+    _check_keys("rules", table, sorted(field.name for field in fields(Rules)), ())
+    return Rules(**table)
 
 
 def _check_keys(
-    place: str, said: Mapping[str, Any], known: list[str] | tuple[str, ...], needed: tuple[str, ...]
+    place: str,
+    table: Mapping[str, Any],
+    known: list[str] | tuple[str, ...],
+    needed: tuple[str, ...],
 ) -> None:
-    if unknown := [key for key in said if key not in known]:
+    if unknown := [key for key in table if key not in known]:
         raise BadFleet(f"{place}: {unknown[0]!r} is no key; those are {', '.join(known)}")
-    if missing := [key for key in needed if key not in said]:
+    if missing := [key for key in needed if key not in table]:
         raise BadFleet(f"{place}: {missing[0]!r} is missing")
 
 
@@ -117,12 +120,12 @@ def _options(place: str, value: object) -> dict[str, str]:
     Raises:
         BadFleet: a value is neither a text nor a number nor a boolean.
     """
-    found = {}
-    for key, each in _table(place, value).items():
-        if not isinstance(each, str | int | float):
-            raise BadFleet(f"{place}.{key}: a text, a number or a truth, not {each!r}")
-        found[key] = str(each).lower() if isinstance(each, bool) else str(each)
-    return found
+    settings = {}
+    for key, setting in _table(place, value).items():
+        if not isinstance(setting, str | int | float):
+            raise BadFleet(f"{place}.{key}: a text, a number or a truth, not {setting!r}")
+        settings[key] = str(setting).lower() if isinstance(setting, bool) else str(setting)
+    return settings
 
 
 def _at(base: Path, path: str) -> str:
