@@ -28,8 +28,12 @@ def cores_of(session: Any) -> dict[str, float]:
     context = session.sparkContext._jsc.sc()
     cpus = int(session.sparkContext.getConf().get("spark.task.cpus", "1"))
     known = context.statusStore().executorList(True)
-    each = [known.apply(number) for number in range(known.size())]
-    return {one.id(): one.totalCores() / cpus for one in each if one.id() != "driver"}
+    summaries = [known.apply(number) for number in range(known.size())]
+    return {
+        summary.id(): summary.totalCores() / cpus
+        for summary in summaries
+        if summary.id() != "driver"
+    }
 
 
 class Adaptation:
@@ -104,7 +108,7 @@ class Adaptation:
         sample = self._batches.see(snapshot, spent, time.monotonic(), self._idle())
         if sample is not None:
             self._history.add(sample)
-        if any(not each.is_over for each in snapshot.moves):
+        if any(not move.is_over for move in snapshot.moves):
             return  # one adaptation at a time: what moves has no load to go by
         self._freed &= set(snapshot.usable)
         self._told &= self._freed
@@ -120,15 +124,15 @@ class Adaptation:
         if plan.moves:
             self._say(str(plan))
             if not self._dry_run:
-                wanted = [(_id(each.group), str(each.target)) for each in plan.moves]
+                orders = [(_id(move.group), str(move.target)) for move in plan.moves]
                 # A replica is made first where there is none, so that nobody waits for a load.
-                order_all(self._driver, wanted, "cpal")
+                order_all(self._driver, orders, "cpal")
         elif len(self._history) >= SAMPLES_BEFORE_PLACING:
             self._place(snapshot)
 
     def _idle(self) -> dict[str, str]:
         """Return when a query had no batch to run, by run id, where it told of that last."""
-        newest = {str(each.runId): each.lastProgress for each in self._session.streams.active}
+        newest = {str(query.runId): query.lastProgress for query in self._session.streams.active}
         return {
             run: str(progress.timestamp)
             for run, progress in newest.items()
@@ -141,9 +145,9 @@ class Adaptation:
             return
         if plan.nodes_wanted:
             self._freed.clear()
-        busy = {each.owner for each in snapshot.partitions}
-        freed = tuple(str(each) for each in plan.freed if str(each) not in self._told)
-        empty = tuple(each for each in freed if each not in busy)
+        busy = {partition.owner for partition in snapshot.partitions}
+        freed = tuple(str(node) for node in plan.freed if str(node) not in self._told)
+        empty = tuple(executor_id for executor_id in freed if executor_id not in busy)
         if not self._dry_run and set(freed) - self._freed:
             self._freed |= set(freed)
             self._batches.begin_anew()
@@ -155,10 +159,10 @@ class Adaptation:
             self._on_scale(plan.nodes_wanted, empty)
 
     def _place(self, snapshot: Snapshot) -> None:
-        for each in placed(snapshot, self._history, self._threshold, self._freed):
-            self._say(str(each))
+        for placing in placed(snapshot, self._history, self._threshold, self._freed):
+            self._say(str(placing))
             if not self._dry_run:
-                self._driver.place(each.id, each.executors)
+                self._driver.place(placing.id, placing.executors)
 
 
 def _id(group: object) -> PartitionId:

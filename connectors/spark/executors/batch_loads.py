@@ -34,7 +34,7 @@ class _Query:
     at_s: float
     cpu_s: Mapping[PartitionId, float]
     idle_at: str | None
-    """When a trigger had no batch to run last."""
+    """Timestamp of the last trigger that had no batch to run; ``None``: none is known."""
     has_begun: bool = False
     spans: deque[_Span] = field(default_factory=deque)
     is_new: bool = False
@@ -42,7 +42,7 @@ class _Query:
 
     @property
     def batches(self) -> int:
-        return sum(each.batches for each in self.spans)
+        return sum(span.batches for span in self.spans)
 
 
 class BatchLoads:
@@ -77,7 +77,7 @@ class BatchLoads:
                 had none. It counts as a batch that has cost nothing.
         """
         versions = _versions(snapshot)
-        self._queries = {name: each for name, each in self._queries.items() if name in versions}
+        self._queries = {name: query for name, query in self._queries.items() if name in versions}
         for name, version in versions.items():
             own = {of: spent for of, spent in cpu_s.items() if of.query == name}
             known, idle_at = self._queries.get(name), (idle or {}).get(name)
@@ -86,12 +86,12 @@ class BatchLoads:
             elif version > known.version or idle_at not in (None, known.idle_at):
                 self._end_span(known, version, own, at_s)
                 known.idle_at = idle_at
-        if not self._queries or not all(each.is_new for each in self._queries.values()):
+        if not self._queries or not all(query.is_new for query in self._queries.values()):
             return None
         sample: dict[Hashable, float] = {}
-        for each in self._queries.values():
-            sample |= _loads([each.spans[-1]])
-            each.is_new = False
+        for query in self._queries.values():
+            sample |= _loads([query.spans[-1]])
+            query.is_new = False
         return sample
 
     def _end_span(
@@ -111,35 +111,37 @@ class BatchLoads:
     def is_measured(self) -> bool:
         """Return True where the load of each query is known."""
         known = self._queries.values()
-        return bool(known) and all(each.batches >= self._min_batches for each in known)
+        return bool(known) and all(query.batches >= self._min_batches for query in known)
 
     def loads(self) -> dict[Hashable, float]:
         """Return the loads that are known, in processor seconds a second."""
-        found: dict[Hashable, float] = {}
-        for each in self._queries.values():
-            if each.batches >= self._min_batches:
-                found |= _loads(each.spans)
-        return found
+        loads: dict[Hashable, float] = {}
+        for query in self._queries.values():
+            if query.batches >= self._min_batches:
+                loads |= _loads(query.spans)
+        return loads
 
     def begin_anew(self) -> None:
         """Forget what was measured: after this other executors do the work."""
-        for each in self._queries.values():
-            each.spans.clear()
-            each.is_new = False
+        for query in self._queries.values():
+            query.spans.clear()
+            query.is_new = False
 
 
 def _versions(snapshot: Snapshot) -> dict[str, int]:
     """Return the version of each query that all of its partitions have."""
-    found: dict[str, int] = {}
-    for each in snapshot.partitions:
-        found[each.id.query] = min(found.get(each.id.query, each.version), each.version)
-    return found
+    versions: dict[str, int] = {}
+    for partition in snapshot.partitions:
+        versions[partition.id.query] = min(
+            versions.get(partition.id.query, partition.version), partition.version
+        )
+    return versions
 
 
 def _loads(spans: deque[_Span] | list[_Span]) -> dict[Hashable, float]:
-    seconds = sum(each.seconds for each in spans)
-    found: dict[Hashable, float] = {}
+    seconds = sum(span.seconds for span in spans)
+    loads: dict[Hashable, float] = {}
     for span in spans:
         for of, cpu_s in span.cpu_s.items():
-            found[of] = found.get(of, 0.0) + cpu_s / seconds
-    return found
+            loads[of] = loads.get(of, 0.0) + cpu_s / seconds
+    return loads

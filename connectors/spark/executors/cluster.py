@@ -141,20 +141,20 @@ class Cluster:
             >>> [each.target for each in cluster.rebalance(dry_run=True).moves]
             ['1']
         """
-        found, passed_s = self._meter.read()
+        costs, passed_s = self._meter.read()
         plan = planned(
             self.snapshot(),
-            loads_per_s(found, passed_s),
+            loads_per_s(costs, passed_s),
             cores_of(self._session),
             rules or Rules(scales=False),
         )
         if not dry_run:
-            wanted = [
-                (each.group, str(each.target))
-                for each in plan.moves
-                if isinstance(each.group, PartitionId)
+            orders = [
+                (move.group, str(move.target))
+                for move in plan.moves
+                if isinstance(move.group, PartitionId)
             ]
-            moves = order_all(self._driver, wanted, "cpal")
+            moves = order_all(self._driver, orders, "cpal")
             if wait_s > 0:
                 await_all(self._driver, moves, wait_s)
         return plan
@@ -214,7 +214,7 @@ class Cluster:
             >>> cluster.place("counts", 0, 1, on=["1"])
         """
         of = PartitionId(self._run_id(query), operator, partition)
-        self._driver.place(of, tuple(str(each) for each in on))
+        self._driver.place(of, tuple(str(executor_id) for executor_id in on))
 
     def release(self, query: Any, operator: int, partition: int) -> None:
         """Let the plugin choose again where the replicas of a partition are.
@@ -226,16 +226,19 @@ class Cluster:
 
     def _names(self) -> dict[str, str]:
         active = self._session.streams.active
-        return {str(each.runId): each.name or str(each.id)[:8] for each in active}
+        return {str(query.runId): query.name or str(query.id)[:8] for query in active}
 
     def _run_id(self, query: Any) -> str:
         if not isinstance(query, str):
             return str(query.runId)
         active = self._session.streams.active
-        for each in active:
-            if query in (each.name, str(each.id), str(each.runId)):
-                return str(each.runId)
-        known = ", ".join(sorted(each.name or str(each.id) for each in active)) or "none"
+        for active_query in active:
+            if query in (active_query.name, str(active_query.id), str(active_query.runId)):
+                return str(active_query.runId)
+        known = (
+            ", ".join(sorted(active_query.name or str(active_query.id) for active_query in active))
+            or "none"
+        )
         raise NoSuchPartition(f"no query {query!r} runs in this session; those that run: {known}")
 
 

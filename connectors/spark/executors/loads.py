@@ -53,10 +53,10 @@ class LoadMeter:
         """Return each partition's cost since the last reading, and the seconds since then."""
         now, at_s = self.totals(), time.monotonic()
         none = Cost()
-        found = {of: cost.since(self._last.get(of, none)) for of, cost in now.items()}
+        costs = {of: cost.since(self._last.get(of, none)) for of, cost in now.items()}
         passed_s = at_s - self._at_s
         self._last, self._at_s = now, at_s
-        return found, passed_s
+        return costs, passed_s
 
     def totals(self) -> dict[PartitionId, Cost]:
         """Return what each has cost since the driver began to count."""
@@ -66,6 +66,8 @@ class LoadMeter:
 def counted(documents: list[Mapping[str, Any]]) -> dict[PartitionId, Cost]:
     """Return the costs by partition in the parsed JSON of `TaskLoads.text`."""
     return {
-        PartitionId.of(each): Cost(each["tasks"], each["cpu_ns"] / 1e9, each["rows"], each["bytes"])
-        for each in documents
+        PartitionId.of(document): Cost(
+            document["tasks"], document["cpu_ns"] / 1e9, document["rows"], document["bytes"]
+        )
+        for document in documents
     }

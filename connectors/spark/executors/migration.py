@@ -24,7 +24,7 @@ def order(driver: DriverSide, of: PartitionId, to: str, protocol: str) -> Move:
 
 
 def await_all(driver: DriverSide, moves: list[Move], wait_s: float) -> list[Move]:
-    """Until all of them are over, as they are then.
+    """Wait until all of them are over; return them as they are then.
 
     Raises:
         MigrationFailed: one of them has failed, or is not over within ``wait_s``: what is not over
@@ -33,14 +33,14 @@ def await_all(driver: DriverSide, moves: list[Move], wait_s: float) -> list[Move
     end_s = time.monotonic() + wait_s
     while True:
         snapshot = driver.snapshot()
-        now = [snapshot.move(each.number) or each for each in moves]
-        if all(each.is_over for each in now):
+        now = [snapshot.move(move.number) or move for move in moves]
+        if all(move.is_over for move in now):
             break
         if time.monotonic() >= end_s:
-            now = [each if each.is_over else driver.cancel(each.number) for each in now]
+            now = [move if move.is_over else driver.cancel(move.number) for move in now]
             break
         time.sleep(LOOK_S)
-    failed = [each for each in now if each.state != "done"]
+    failed = [move for move in now if move.state != "done"]
     if failed:
         first = failed[0]
         why = first.reason or (
@@ -55,11 +55,11 @@ def await_all(driver: DriverSide, moves: list[Move], wait_s: float) -> list[Move
 
 
 def order_all(
-    driver: DriverSide, wanted: list[tuple[PartitionId, str]], protocol: str
+    driver: DriverSide, orders: list[tuple[PartitionId, str]], protocol: str
 ) -> list[Move]:
     """Order these; a partition that moves already is left alone."""
     ordered = []
-    for of, to in wanted:
+    for of, to in orders:
         try:
             ordered.append(order(driver, of, to, protocol))
         except MigrationRunning:

@@ -19,12 +19,16 @@ from cec_store.placement.updating import updated
 
 def layout_of(snapshot: Snapshot, states: Collection[str] = ("warm",)) -> Layout:
     """Return partitions, executors, and the replicas that are in one of these states."""
-    owners: dict[Hashable, Hashable | None] = {each.id: each.owner for each in snapshot.partitions}
-    holders: dict[Hashable, list[Hashable]] = {
-        each.id: [replica.executor_id for replica in each.replicas if replica.state in states]
-        for each in snapshot.partitions
+    owners: dict[Hashable, Hashable | None] = {
+        partition.id: partition.owner for partition in snapshot.partitions
     }
-    return Layout.of(owners, [each.executor_id for each in snapshot.executors], holders)
+    holders: dict[Hashable, list[Hashable]] = {
+        partition.id: [
+            replica.executor_id for replica in partition.replicas if replica.state in states
+        ]
+        for partition in snapshot.partitions
+    }
+    return Layout.of(owners, [executor.executor_id for executor in snapshot.executors], holders)
 
 
 def nodes_of(snapshot: Snapshot, cores: Mapping[str, float], freed: Collection[str] = ()) -> Nodes:
@@ -34,8 +38,10 @@ def nodes_of(snapshot: Snapshot, cores: Mapping[str, float], freed: Collection[s
     median of the others, or 1.
     """
     usual = float(np.median([*cores.values()])) if cores else 1.0
-    names = [each.executor_id for each in snapshot.executors]
-    leaving = [each.is_draining or each.executor_id in freed for each in snapshot.executors]
+    names = [executor.executor_id for executor in snapshot.executors]
+    leaving = [
+        executor.is_draining or executor.executor_id in freed for executor in snapshot.executors
+    ]
     return Nodes(
         np.array([cores.get(name, usual) for name in names], np.float64),
         np.zeros(len(names)),
@@ -43,9 +49,11 @@ def nodes_of(snapshot: Snapshot, cores: Mapping[str, float], freed: Collection[s
     )
 
 
-def loads_per_s(found: Mapping[PartitionId, Cost], passed_s: float) -> dict[Hashable, float]:
+def loads_per_s(
+    partition_costs: Mapping[PartitionId, Cost], passed_s: float
+) -> dict[Hashable, float]:
     """Processor seconds a second."""
-    return {of: max(0.0, cost.cpu_s) / max(passed_s, 1e-3) for of, cost in found.items()}
+    return {of: max(0.0, cost.cpu_s) / max(passed_s, 1e-3) for of, cost in partition_costs.items()}
 
 
 def planned(
@@ -70,7 +78,7 @@ def planned(
 
 @dataclass(frozen=True)
 class Placing:
-    """Where the replicas of a partition are to be."""
+    """Executors on which the replicas of a partition are to be."""
 
     id: PartitionId
     executors: tuple[str, ...]
@@ -95,24 +103,28 @@ def placed(
     """
     layout = layout_of(snapshot, ("warm", "loading"))
     staying = [
-        not each.is_draining and each.executor_id not in freed for each in snapshot.executors
+        not executor.is_draining and executor.executor_id not in freed
+        for executor in snapshot.executors
     ]
     may_hold = np.array(staying, np.bool_)
-    asked = np.array([each.replicas_wanted for each in snapshot.partitions], np.int64)
+    asked = np.array([partition.replicas_wanted for partition in snapshot.partitions], np.int64)
     copies = np.clip(asked, 0, max(0, int(may_hold.sum()) - 1))
     if not copies.any():
         return []
     series = history.series(layout.groups)
     proposed = correlated(layout, series, copies, may_hold=may_hold)
     worth = threshold * float(mean_loads(series).sum())
-    found = updated(layout, proposed, costs(series, layout), worth, may_hold)
-    names = found.layout.holder_names()
-    changed = dict.fromkeys(found.layout.groups[move.group] for move in found.moves)
-    wanted = [
+    update = updated(layout, proposed, costs(series, layout), worth, may_hold)
+    names = update.layout.holder_names()
+    changed = dict.fromkeys(update.layout.groups[move.group] for move in update.moves)
+    placings = [
         Placing(group, tuple(str(node) for node in names[group]))
         for group in changed
         if isinstance(group, PartitionId)
     ]
     # One that fails, or has no room, counts as missing: ordering it again would change nothing.
-    now = {each.id: {one.executor_id for one in each.replicas} for each in snapshot.partitions}
-    return [each for each in wanted if set(each.executors) != now[each.id]]
+    now = {
+        partition.id: {replica.executor_id for replica in partition.replicas}
+        for partition in snapshot.partitions
+    }
+    return [placing for placing in placings if set(placing.executors) != now[placing.id]]

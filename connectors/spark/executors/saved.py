@@ -23,7 +23,7 @@ class SavedCluster:
     """Contents of a file that holds a cluster at one moment."""
 
     taken_us: int
-    """When it was looked at, in microseconds since 1970."""
+    """Time at which it was looked at, microseconds since 1970."""
     application: str
     application_id: str
     names: Mapping[str, str]

@@ -14,15 +14,15 @@ MOVES_SHOWN = 10
 
 def text_of(snapshot: Snapshot, names: Mapping[str, str], moves_shown: int = MOVES_SHOWN) -> str:
     """Three tables; ``names`` are those of the queries, by their run ids."""
-    owned = [each.owner for each in snapshot.partitions]
+    owned = [partition.owner for partition in snapshot.partitions]
     parts = [
         _table(
             ("executor", "host", "owns", "replicas", "MiB of replicas", "of at most"),
-            [_executor_row(each, owned, snapshot) for each in snapshot.executors],
+            [_executor_row(executor, owned, snapshot) for executor in snapshot.executors],
         ),
         _table(
             ("query", "operator", "partition", "version", "rows", "MiB", "owner", "takeover by"),
-            [_partition_row(each, names) for each in snapshot.partitions],
+            [_partition_row(partition, names) for partition in snapshot.partitions],
         ),
     ]
     if snapshot.shortage:
@@ -31,14 +31,16 @@ def text_of(snapshot: Snapshot, names: Mapping[str, str], moves_shown: int = MOV
         parts.append(
             _table(
                 ("query", "operator", "partition", "from", "to", "protocol", "state", "cost"),
-                [_move_row(each, names) for each in snapshot.moves[-moves_shown:]],
+                [_move_row(move, names) for move in snapshot.moves[-moves_shown:]],
             )
         )
     return "\n\n".join(parts)
 
 
 def _executor_row(executor: Executor, owned: Sequence[str | None], of: Snapshot) -> tuple[str, ...]:
-    held = sum(each.replica_on(executor.executor_id) is not None for each in of.partitions)
+    held = sum(
+        partition.replica_on(executor.executor_id) is not None for partition in of.partitions
+    )
     name = executor.executor_id + (" (leaves)" if executor.is_draining else "")
     return (
         name,
@@ -68,7 +70,7 @@ def takeover_of(partition: Partition) -> str:
     """Return the executor that could own the partition next and its lag, as a phrase for people."""
     best = partition.best_replica
     if best is None:
-        trouble = [f"{each.executor_id}: {each.state}" for each in partition.replicas]
+        trouble = [f"{replica.executor_id}: {replica.state}" for replica in partition.replicas]
         return "; ".join(["anybody, who loads all of it", *trouble])
     lag = best.lag_versions or 0
     what = "at once" if lag == 0 else f"after {lag} version{'s' if lag > 1 else ''}"

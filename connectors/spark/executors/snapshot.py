@@ -50,7 +50,7 @@ class Replica:
     version: int
     """Version of the state that the replica has; -1 while it has none."""
     lag_versions: int | None
-    """How many versions behind the partition it is; None while it has none."""
+    """Number of versions that it is behind the partition; None while it has none."""
     memory_bytes: int
     reason: str
 
@@ -74,13 +74,15 @@ class Partition:
     replicas: tuple[Replica, ...]
 
     def replica_on(self, executor_id: str) -> Replica | None:
-        return next((each for each in self.replicas if each.executor_id == executor_id), None)
+        return next(
+            (replica for replica in self.replicas if replica.executor_id == executor_id), None
+        )
 
     @property
     def best_replica(self) -> Replica | None:
         """The one that lacks least."""
-        warm = [each for each in self.replicas if each.state == "warm"]
-        return max(warm, key=lambda each: each.version, default=None)
+        warm = [replica for replica in self.replicas if replica.state == "warm"]
+        return max(warm, key=lambda replica: replica.version, default=None)
 
 
 @dataclass(frozen=True)
@@ -100,16 +102,16 @@ class Move:
     ordered_ms: int
     """Since 1970, as the next two."""
     located_ms: int | None
-    """When the new place was told to Spark. The query goes on until then."""
+    """Time at which Spark was told the new place. The query goes on until then."""
     done_ms: int | None
-    """When the new owner had the state."""
+    """Time at which the new owner had the state."""
     version: int | None
     """The one that the new owner has loaded."""
     is_from_replica: bool
     records_read: int
     """Records that the new owner read from the log in the batch that moved the partition."""
     load_ms: int
-    """How long it did."""
+    """Milliseconds that the new owner took to load the state."""
 
     @property
     def is_over(self) -> bool:
@@ -118,7 +120,7 @@ class Move:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """All of it, by one look of the driver."""
+    """Executors, partitions and moves, by one look of the driver."""
 
     executors: tuple[Executor, ...]
     partitions: tuple[Partition, ...]
@@ -129,44 +131,46 @@ class Snapshot:
 
     @cached_property
     def by_id(self) -> dict[PartitionId, Partition]:
-        return {each.id: each for each in self.partitions}
+        return {partition.id: partition for partition in self.partitions}
 
     @property
     def usable(self) -> tuple[str, ...]:
         """Executors that may own something, in the order of their numbers."""
-        return tuple(each.executor_id for each in self.executors if not each.is_draining)
+        return tuple(
+            executor.executor_id for executor in self.executors if not executor.is_draining
+        )
 
     def move(self, number: int) -> Move | None:
-        return next((each for each in self.moves if each.number == number), None)
+        return next((move for move in self.moves if move.number == number), None)
 
 
 def parsed(status: Mapping[str, Any]) -> Snapshot:
     """Return the snapshot in `Cluster.status()`, documented in `scala/replicas/Cluster.scala`."""
     replicas: dict[PartitionId, list[Replica]] = {}
-    for each in status["replicas"]:
-        found = Replica(
-            each["executor"],
-            each["state"],
-            each["version"],
-            each["lag_versions"],
-            each["memory_bytes"],
-            each.get("reason") or "",
+    for document in status["replicas"]:
+        replica = Replica(
+            document["executor"],
+            document["state"],
+            document["version"],
+            document["lag_versions"],
+            document["memory_bytes"],
+            document.get("reason") or "",
         )
-        replicas.setdefault(PartitionId.of(each), []).append(found)
+        replicas.setdefault(PartitionId.of(document), []).append(replica)
     executors = [
         Executor(
-            each["executor"],
-            each["host"],
-            each["state"] == "draining",
-            each["replica_bytes"],
-            each["replica_bytes_max"],
+            document["executor"],
+            document["host"],
+            document["state"] == "draining",
+            document["replica_bytes"],
+            document["replica_bytes_max"],
         )
-        for each in status["executors"]
+        for document in status["executors"]
     ]
-    partitions = [_partition(each, replicas) for each in status["assignments"]]
+    partitions = [_partition(document, replicas) for document in status["assignments"]]
     return Snapshot(
-        tuple(sorted(executors, key=lambda each: executor_order(each.executor_id))),
-        tuple(sorted(partitions, key=lambda each: each.id)),
+        tuple(sorted(executors, key=lambda executor: executor_order(executor.executor_id))),
+        tuple(sorted(partitions, key=lambda partition: partition.id)),
         tuple(map(move_of, status["migrations"])),
         status["wanted"],
     )

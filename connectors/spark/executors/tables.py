@@ -39,18 +39,18 @@ _MOVES = pa.schema(
 )
 
 
-def table_of_partitions(found: Snapshot) -> pa.Table:
+def table_of_partitions(snapshot: Snapshot) -> pa.Table:
     """A row for each partition, with the replica that lacks least; nulls where there is none."""
     rows = []
-    for each in found.partitions:
-        best = each.best_replica
+    for partition in snapshot.partitions:
+        best = partition.best_replica
         rows.append(
             {
-                **asdict(each.id),
-                "owner": each.owner,
-                "version": each.version,
-                "rows": each.windows,
-                "state_bytes": each.state_bytes,
+                **asdict(partition.id),
+                "owner": partition.owner,
+                "version": partition.version,
+                "rows": partition.windows,
+                "state_bytes": partition.state_bytes,
                 "replica": best and best.executor_id,
                 "replica_lag_versions": best and best.lag_versions,
                 "replica_bytes": best and best.memory_bytes,
@@ -59,10 +59,10 @@ def table_of_partitions(found: Snapshot) -> pa.Table:
     return pa.Table.from_pylist(rows, _PARTITIONS)
 
 
-def table_of_moves(found: Snapshot) -> pa.Table:
+def table_of_moves(snapshot: Snapshot) -> pa.Table:
     """A row for each migration, the oldest first."""
     rows = []
-    for each in found.moves:
-        row = asdict(each)
+    for move in snapshot.moves:
+        row = asdict(move)
         rows.append({**row.pop("id"), **row})
     return pa.Table.from_pylist([{n: r[n] for n in _MOVES.names} for r in rows], _MOVES)
