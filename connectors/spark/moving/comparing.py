@@ -40,7 +40,7 @@ class Comparison:
     @property
     def is_same(self) -> bool:
         """True if both hold the same rows."""
-        return not any(each.only_here or each.only_there for each in self.stores)
+        return not any(store.only_here or store.only_there for store in self.stores)
 
 
 def compare(
@@ -75,15 +75,19 @@ def compare(
         >>> spark.compare(session, "checkpoints/old", "checkpoints/totals").is_same
         True
     """
-    here, there = (
+    first_checkpoint, second_checkpoint = (
         Checkpoint(folder) for folder in folders_at((checkpoint, other), storage_options)
     )
     moving = moving_of(session)
-    first = here.newest_batch() if batch is None else batch
-    second = there.newest_batch() if other_batch is None else other_batch
-    both = (json.dumps(reading(here, first)), json.dumps(reading(there, second)))
-    answer = asked(
-        f"{here.path}, {there.path}", lambda: moving.compare(session._jsparkSession, *both)
+    first = first_checkpoint.newest_batch() if batch is None else batch
+    second = second_checkpoint.newest_batch() if other_batch is None else other_batch
+    both = (
+        json.dumps(reading(first_checkpoint, first)),
+        json.dumps(reading(second_checkpoint, second)),
     )
-    stores = tuple(StoreComparison(**each) for each in answer["stores"])
-    return Comparison(here.path, first, there.path, second, stores)
+    answer = asked(
+        f"{first_checkpoint.path}, {second_checkpoint.path}",
+        lambda: moving.compare(session._jsparkSession, *both),
+    )
+    stores = tuple(StoreComparison(**store) for store in answer["stores"])
+    return Comparison(first_checkpoint.path, first, second_checkpoint.path, second, stores)

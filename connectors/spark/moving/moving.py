@@ -42,7 +42,7 @@ class MoveReport:
     provider: str
     """The class that keeps the state from here on."""
     partitions: int | None
-    """How many there are now, where that was changed."""
+    """Number of partitions of the new checkpoint; None: as many as before."""
     rows: int | None
     """Rows of state; a list has one for each value. None after a dry run."""
 
@@ -185,7 +185,7 @@ class _Mover:
         )
 
     def _made(self, plan: Plan, job: StateJob) -> int:
-        """How many rows of state were moved."""
+        """Make the new checkpoint; return the number of rows of state that were moved."""
         with new_folder(self._target) as tree:
             rows, unique_ids = job.run(tree.root)
             try:

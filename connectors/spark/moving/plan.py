@@ -45,8 +45,8 @@ class Plan:
         """Return the settings to change in a file of the offset log that has ``conf``."""
         changed = {PROVIDER_KEY: self.provider}
         if self.partitions is not None:
-            there = [key for key in PARTITIONS_KEYS if key in conf]
-            changed |= dict.fromkeys(there, str(self.partitions))
+            keys = [key for key in PARTITIONS_KEYS if key in conf]
+            changed |= dict.fromkeys(keys, str(self.partitions))
         return changed
 
     @property
@@ -71,21 +71,21 @@ def check_places(old: Checkpoint, target: AnyFolder) -> None:
 
 
 def adopting(old: Checkpoint) -> Plan:
-    """From one of Spark's providers to ours; raises as :func:`cec_store.connectors.spark.adopt`."""
+    """Plan a move to our provider; raises as :func:`cec_store.connectors.spark.adopt`."""
     plan = _plan(old, PROVIDER, None)
-    found = _provider_of(plan)
-    if found == PROVIDER:
+    provider = _provider_of(plan)
+    if provider == PROVIDER:
         raise MoveRefused(f"{old.path}: its state is kept by cec-store already")
-    if found not in BUILT_IN.values():
+    if provider not in BUILT_IN.values():
         raise MoveRefused(
-            f"{old.path}: its state is kept by {found}, which is not known here; known are "
+            f"{old.path}: its state is kept by {provider}, which is not known here; known are "
             f"{' and '.join(BUILT_IN.values())}"
         )
     return plan
 
 
 def releasing(old: Checkpoint, provider: str) -> Plan:
-    """From ours to one of Spark's; raises as :func:`cec_store.connectors.spark.release`."""
+    """Plan a move from our provider; raises as :func:`cec_store.connectors.spark.release`."""
     if provider not in BUILT_IN:
         raise ValueError(f"provider={provider!r}: one of {', '.join(BUILT_IN)}")
     plan = _plan(old, BUILT_IN[provider], None)
@@ -102,17 +102,21 @@ def repartitioning(old: Checkpoint, partitions: int) -> Plan:
     key = PARTITIONS_KEYS[0]
     if key not in plan.conf:
         raise MoveRefused(f"{old.path}/offsets/{plan.batch}: does not say {key}")
-    now = {plan.conf[each] for each in PARTITIONS_KEYS if each in plan.conf}
+    now = {
+        plan.conf[partitions_key]
+        for partitions_key in PARTITIONS_KEYS
+        if partitions_key in plan.conf
+    }
     if now == {str(partitions)}:
         raise MoveRefused(f"{old.path}: its state is in {partitions} partitions already")
     return plan
 
 
 def _require_ours(plan: Plan) -> None:
-    found = _provider_of(plan)
-    if found != PROVIDER:
+    provider = _provider_of(plan)
+    if provider != PROVIDER:
         raise MoveRefused(
-            f"{plan.old.path}: its state is kept by {found}, not by cec-store; adopt it first"
+            f"{plan.old.path}: its state is kept by {provider}, not by cec-store; adopt it first"
         )
 
 

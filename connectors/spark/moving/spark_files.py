@@ -58,8 +58,8 @@ def spark_files(plan: Plan, unique_ids: UniqueIds, new_url: str) -> Iterator[Fil
     if state.exists():
         yield from _beside_state(plan, state, new_url)
     yield from _whole_folder(SOURCES, old.folder.folder(SOURCES))
-    yield from _log_files(old, COMMITS, lambda n, said: _commit(plan, n, said, unique_ids))
-    yield from _log_files(old, OFFSETS, lambda _, said: _offsets(plan, said))
+    yield from _log_files(old, COMMITS, lambda n, document: _commit(plan, n, document, unique_ids))
+    yield from _log_files(old, OFFSETS, lambda _, document: _offsets(plan, document))
     yield File("", METADATA, read_whole(old.folder, METADATA)[1])
 
 
@@ -70,20 +70,20 @@ def _log_files(
     for name in sorted((n for n in folder.names() if n.isascii() and n.isdigit()), key=int):
         path, data = read_whole(folder, name)
 
-        def changed(said: dict[str, Any], batch: int = int(name)) -> None:
-            change(batch, said)
+        def changed(document: dict[str, Any], batch: int = int(name)) -> None:
+            change(batch, document)
 
         yield File(log, name, with_json(path, data, changed))
 
 
-def _offsets(plan: Plan, said: dict[str, Any]) -> None:
-    conf = json_object(said.get("conf", {}))
-    said["conf"] = {**conf, **plan.changes(conf)}
+def _offsets(plan: Plan, document: dict[str, Any]) -> None:
+    conf = json_object(document.get("conf", {}))
+    document["conf"] = {**conf, **plan.changes(conf)}
 
 
-def _commit(plan: Plan, batch: int, said: dict[str, Any], unique_ids: UniqueIds) -> None:
+def _commit(plan: Plan, batch: int, document: dict[str, Any], unique_ids: UniqueIds) -> None:
     if batch == plan.batch and unique_ids:
-        said["stateUniqueIds"] = dict(unique_ids)
+        document["stateUniqueIds"] = dict(unique_ids)
 
 
 def _beside_state(plan: Plan, state: FolderTree, new_url: str) -> Iterator[File]:
@@ -104,5 +104,5 @@ def _whole_folder(inside: str, folder: FolderTree) -> Iterator[File]:
     names = [] if not folder.exists() else folder.names()
     for name in sorted({n for n in names if not n.startswith(".")} - {*folders}):
         yield File(inside, name, read_whole(folder, name)[1])
-    for name, each in sorted(folders.items()):
-        yield from _whole_folder(f"{inside}/{name}", each)
+    for name, subfolder in sorted(folders.items()):
+        yield from _whole_folder(f"{inside}/{name}", subfolder)

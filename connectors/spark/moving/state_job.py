@@ -50,7 +50,7 @@ def reading(old: Checkpoint, batch: int) -> dict[str, object]:
         "queryId": old.query_id,
         "batch": batch,
         "conf": dict(old.offsets(batch).conf),
-        "ids": {str(operator): each for operator, each in unique_ids.items()},
+        "ids": {str(operator): operator_ids for operator, operator_ids in unique_ids.items()},
     }
 
 

@@ -28,11 +28,11 @@ class StoredRows:
         self._checkpoint = checkpoint
         self._moving = moving_of(session)
         self._request = json.dumps(reading(checkpoint, batch))
-        said = asked(
+        answer = asked(
             checkpoint.path, lambda: self._moving.stores(session._jsparkSession, self._request)
         )
         self._partitions = {
-            (each["operator"], each["store"]): each["partitions"] for each in said["stores"]
+            (store["operator"], store["store"]): store["partitions"] for store in answer["stores"]
         }
 
     def table(self, operator: int, store: str, partition: int) -> pa.Table:
@@ -51,9 +51,9 @@ class StoredRows:
             return STORED.empty_table()  # all rows have one key, and stand in another
         words = (self._session._jsparkSession, self._request, operator, store, partition)
         try:
-            found = DataFrame(self._moving.rows(*words), self._session).toArrow()
+            rows = DataFrame(self._moving.rows(*words), self._session).toArrow()
         except (PySparkException, Py4JJavaError) as error:
             folder = self._checkpoint.operator_folder(operator).folder(str(partition))
             what = f"Spark cannot read the store {store}: {reason_of(error)}"
             raise CorruptLog(folder.path, 0, what) from None
-        return found.cast(STORED)
+        return rows.cast(STORED)
