@@ -50,7 +50,7 @@ class _Sink:
         """One task attempt."""
         context = TaskContext.get()
         assert context is not None
-        rows = (fit(each, self._target.schema.data) for each in batches)
+        rows = (fit(record_batch, self._target.schema.data) for record_batch in batches)
         segments = self._target.write(query, batch, context.partitionId(), rows)
         return Written(query, batch, segments, context.attemptNumber() > 0)
 
@@ -96,10 +96,10 @@ class BatchSink(_Sink, spark.DataSourceArrowWriter):
     def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
         if overwrite:
             raise ValueError("a queue is only appended to: mode('append')")
-        said = parse(options, is_stream=False)
-        self._is_stream = said.transaction is not None
-        self._query, self._batch = said.transaction or (str(uuid.uuid4()), 0)
-        super().__init__(said, schema)
+        write_options = parse(options, is_stream=False)
+        self._is_stream = write_options.transaction is not None
+        self._query, self._batch = write_options.transaction or (str(uuid.uuid4()), 0)
+        super().__init__(write_options, schema)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         return self._write(self._query, self._batch, iterator)

@@ -75,7 +75,9 @@ class BatchSource(_Rows, spark.DataSourceReader):
     def partitions(self) -> Sequence[Slice]:
         """On the driver: the slices, of what is there now."""
         queue_id = self._reader.queue.queue_id
-        return [Slice(each, queue_id) for each in self._reader.ranges(self._span_us)]
+        return [
+            Slice(record_range, queue_id) for record_range in self._reader.ranges(self._span_us)
+        ]
 
 
 class _FilterPushdown:
@@ -125,7 +127,7 @@ class StreamSource(_Rows, spark.DataSourceStreamReader, limits.SupportsTriggerAv
     def partitions(self, start: _Said, end: _Said) -> Sequence[Slice]:
         ranges = self._reader.batch(Positions.of(start), Positions.of(end))
         queue_id = self._reader.queue.queue_id
-        return [Slice(each, queue_id) for each in ranges]
+        return [Slice(record_range, queue_id) for record_range in ranges]
 
     def commit(self, end: _Said) -> None:
         self._reader.acknowledge(Positions.of(end))

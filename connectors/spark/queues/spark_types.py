@@ -51,7 +51,7 @@ def _mismatch_of(what: str) -> Iterator[None]:
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
-    """How Spark sees a queue's columns; :class:`SchemaMismatch` where it lacks their types."""
+    """Return a queue's columns as Spark's; raise :class:`SchemaMismatch` if it lacks a type."""
     columns = []
     for column in schema:
         with _mismatch_of(f"column {column.name!r} is {column.type}, which Spark does not have"):
@@ -88,7 +88,7 @@ def fit(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     if batch.schema.equals(schema):
         return batch
     columns = [
-        column if column.type == wanted.type else column.cast(wanted.type, safe=False)
-        for column, wanted in zip(batch.columns, schema, strict=True)
+        column if column.type == field.type else column.cast(field.type, safe=False)
+        for column, field in zip(batch.columns, schema, strict=True)
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
