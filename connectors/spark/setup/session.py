@@ -40,15 +40,15 @@ Builder = TypeVar("Builder")
 
 def with_jar(jars: str, jar: str) -> str:
     """A value of `spark.jars` with our jar at its end, and no other version of it."""
-    others = [each.strip() for each in jars.split(",")]
-    kept = [each for each in others if each and not _OURS.fullmatch(each.rsplit("/", 1)[-1])]
+    others = [path.strip() for path in jars.split(",")]
+    kept = [path for path in others if path and not _OURS.fullmatch(path.rsplit("/", 1)[-1])]
     return ",".join([*kept, jar])
 
 
 def with_class(classes: str, ours: str) -> str:
     """A value of `spark.plugins` or `spark.sql.extensions` with ours at its end, once."""
-    others = [each.strip() for each in classes.split(",")]
-    return ",".join([*[each for each in others if each and each != ours], ours])
+    others = [name.strip() for name in classes.split(",")]
+    return ",".join([*[name for name in others if name and name != ours], ours])
 
 
 def submit_arguments_with_jar(arguments: str, jar: str) -> str:

@@ -81,10 +81,10 @@ def _milliseconds(value: object) -> str | None:
 def _bytes(least: int, most: int) -> Callable[[object], str | None]:
     def as_text(value: object) -> str | None:
         if isinstance(value, str):
-            found = re.fullmatch(r"(\d+)\s*([bkmg]?)b?", value.strip().lower())
-            if found is None:
+            match = re.fullmatch(r"(\d+)\s*([bkmg]?)b?", value.strip().lower())
+            if match is None:
                 return None
-            value = int(found[1]) * _UNITS[found[2]]
+            value = int(match[1]) * _UNITS[match[2]]
         return _whole(least, most)(value)
 
     return as_text
@@ -174,6 +174,6 @@ def check_names(names: Iterable[str]) -> None:
 
 
 def _suggestion(name: str, known: Iterable[str]) -> str:
-    by_lower = {each.lower(): each for each in known}
+    by_lower = {known_name.lower(): known_name for known_name in known}
     close = get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
     return f"; did you mean {by_lower[close[0]]}?" if close else f"; there are {', '.join(known)}"

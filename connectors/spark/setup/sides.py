@@ -1,4 +1,4 @@
-"""Which Scala sources go with which Spark.
+"""Choice of the Scala sources that go with a Spark.
 
 What Sparks differ in stands below `scala/` in folders beside each other, one for each side, with
 the same names inside. Which one a Spark takes is read from its classes, not from its version.
@@ -125,7 +125,7 @@ def taken(spark_jars: Path) -> set[str]:
 
 
 def sources_for(spark_jars: Path, sources: Path, files: Iterable[Path]) -> list[Path]:
-    """Those of the files below `sources` that go with the Spark in this folder of jars."""
+    """Return the files below `sources` that go with the Spark in this folder of jars."""
     all_sides = {side.folder for sides in CHOICES for side in sides}
     left_out = {sources / folder for folder in all_sides - taken(spark_jars)}
     return [file for file in files if left_out.isdisjoint(file.parents)]
@@ -133,9 +133,11 @@ def sources_for(spark_jars: Path, sources: Path, files: Iterable[Path]) -> list[
 
 def _marked_classes(spark_jars: Path) -> dict[str, bytes]:
     """Return the bytes of this Spark's class files that marks name, by path in the jar."""
-    wanted = {s.mark.file for sides in CHOICES for s in sides if s.mark is not None}
-    found: dict[str, bytes] = {}
+    class_files = {s.mark.file for sides in CHOICES for s in sides if s.mark is not None}
+    classes: dict[str, bytes] = {}
     for path in sorted(spark_jars.glob("spark-*.jar")):
         with zipfile.ZipFile(path) as archive:
-            found |= {name: archive.read(name) for name in wanted.intersection(archive.namelist())}
-    return found
+            classes |= {
+                name: archive.read(name) for name in class_files.intersection(archive.namelist())
+            }
+    return classes
