@@ -40,7 +40,7 @@ class Takeover(Generic[_Started]):
     lease: Lease
     """Kept by this process from here on; release it when the query has ended as planned."""
     silent_at_s: float
-    """When it was decided, by ``time.monotonic()``."""
+    """Time at which the takeover was decided, in seconds by ``time.monotonic()``."""
 
 
 def check_checkpoint(checkpoint: AnyPath, storage_options: StorageOptions | None) -> Checkpoint:
@@ -50,16 +50,17 @@ def check_checkpoint(checkpoint: AnyPath, storage_options: StorageOptions | None
         NotACheckpoint: there is none.
         ValueError: its state is in a store of another provider.
     """
-    found = Checkpoint(checkpoint, storage_options)
-    batches = found.logged_batches()
+    query_checkpoint = Checkpoint(checkpoint, storage_options)
+    batches = query_checkpoint.logged_batches()
     if batches:
-        provider = found.offsets(batches[-1]).conf.get(PROVIDER_KEY, PROVIDER)
+        provider = query_checkpoint.offsets(batches[-1]).conf.get(PROVIDER_KEY, PROVIDER)
         if provider != PROVIDER:
             raise ValueError(
-                f"{found.path}: this query's state is kept by {provider}; a standby follows that "
-                f"of {PROVIDER}: start it with spark.configure(builder) and a new checkpoint"
+                f"{query_checkpoint.path}: this query's state is kept by {provider}; a standby "
+                f"follows that of {PROVIDER}: start it with spark.configure(builder) and a new "
+                "checkpoint"
             )
-    return found
+    return query_checkpoint
 
 
 def require_lease(checkpoint: Checkpoint, watch: Watch) -> None:
@@ -115,16 +116,16 @@ def _await_turn(
     on_warm: Callable[[], object] = lambda: None,
 ) -> tuple[Lease, float]:
     """The lease, once nobody else keeps it; and when that was."""
-    found = check_checkpoint(checkpoint, storage_options)
+    query_checkpoint = check_checkpoint(checkpoint, storage_options)
     leases = leases_of(checkpoint, storage_options)
     watch = leases.watch(LEASE)
-    require_lease(found, watch)
+    require_lease(query_checkpoint, watch)
     run_small_queries(session, f"{leases.path}/{LEASES_FOLDER}/warming")
-    read_state(session, found, found.path)
-    _log.info("%s: standing by, warm", found.path)
+    read_state(session, query_checkpoint, query_checkpoint.path)
+    _log.info("%s: standing by, warm", query_checkpoint.path)
     on_warm()
     while True:
-        tenure = _warm_until_silent(session, found, watch)
+        tenure = _warm_until_silent(session, query_checkpoint, watch)
         silent_at_s = time.monotonic()
         try:
             return enter(session, checkpoint, storage_options, rule, tenure), silent_at_s
@@ -132,7 +133,7 @@ def _await_turn(
             _log.warning("another standby was quicker: %s", error)
 
 
-def _warm_until_silent(session: Any, found: Checkpoint, watch: Watch) -> int:
+def _warm_until_silent(session: Any, checkpoint: Checkpoint, watch: Watch) -> int:
     """The number of the tenure that is over."""
     read_s = time.monotonic()
     while True:
@@ -140,5 +141,5 @@ def _warm_until_silent(session: Any, found: Checkpoint, watch: Watch) -> int:
         if seen.sign in (Sign.SILENT, Sign.RELEASED):
             return seen.tenure
         if time.monotonic() - read_s >= _STATE_AGE_S:
-            read_state(session, found, found.path)
+            read_state(session, checkpoint, checkpoint.path)
             read_s = time.monotonic()

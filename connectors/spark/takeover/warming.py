@@ -55,7 +55,9 @@ def read_state(session: Any, checkpoint: Checkpoint, path: str) -> None:
     """
     if not checkpoint.committed_batches():
         return
-    stores = sorted({(each.operator, each.store) for each in checkpoint.state_folders()})
+    stores = sorted(
+        {(state_folder.operator, state_folder.store) for state_folder in checkpoint.state_folders()}
+    )
     for operator, store in stores:
         reader = session.read.format("statestore").option("operatorId", operator)
         side = next((side for side, name in JOIN_SIDES.items() if name == store), None)
