@@ -155,8 +155,8 @@ def conf(
             **unknown,
         }
     )
-    found = jar()
-    return session_settings(str(found), chosen, compiler.has_extension(found))
+    jar_file = jar()
+    return session_settings(str(jar_file), chosen, compiler.has_extension(jar_file))
 
 
 def jar() -> Path:
