@@ -8,10 +8,39 @@ import pytest
 
 from support.paths import ROOT
 
-OPENINGS = {"What", "Whether", "Of", "As", "For", "So", "Who"}
+OPENINGS = {
+    "What", "Whether", "Of", "As", "For", "So", "Who", "Where", "How", "When", "Which", "By",
+    "From", "After", "Those", "These", "With", "In", "On", "At", "To", "Up", "That", "Before",
+    "Once", "It", "If", "Not", "Until", "Whose", "Beside", "Below", "Without", "Only",
+}  # fmt: skip
 """A docstring is a sentence that begins with a verb or a noun: "Return …", "Bytes …"."""
 LOCALS = {"each", "found", "there", "wanted", "said"}
 """A local is a noun, such as `frame` or `segment`."""
+
+# How many are left in a room that has not been gone through; these numbers only go down.
+OPENINGS_LEFT = {
+    "cec_store": 1,
+    "checkpoints": 6,
+    "connectors": 89,
+    "format": 25,
+    "indexes": 1,
+    "inspector": 51,
+    "log": 39,
+    "operators": 36,
+    "partitioned": 48,
+    "placement": 32,
+    "queues": 11,
+    "recovery_plans": 3,
+    "report": 2,
+    "signals": 1,
+    "standby": 7,
+    "state_logs": 2,
+    "storage": 34,
+    "verbs": 4,
+}
+LOCALS_LEFT = {
+    "connectors": 254,
+}
 
 
 def room_of(path: Path) -> str:
@@ -70,12 +99,13 @@ def places(room: str, lines: dict[str, list[int]]) -> list[str]:
 def test_every_room_is_read() -> None:
     rooms = Counter(room for room, _ in SOURCES.values())
     assert {"cec_store", "indexes", "connectors", "log", "inspector"} <= rooms.keys()
+    assert OPENINGS_LEFT.keys() | LOCALS_LEFT.keys() <= rooms.keys()
 
 
 @pytest.mark.parametrize("room", ROOMS)
 def test_docstrings_begin_with_a_verb_or_a_noun(room: str) -> None:
     left = places(room, OPENING_LINES)
-    assert not left, left
+    assert len(left) <= OPENINGS_LEFT.get(room, 0), left
 
 
 @pytest.mark.parametrize("room", ROOMS)
@@ -91,6 +121,8 @@ def test_locals_are_nouns(room: str) -> None:
         ('def f():\n    """What ends."""', [2]),
         ('class C:\n    a: int\n    """Of the end."""', [3]),
         ('"""Whether: it ends."""', [1]),
+        ('"""Where it ends."""', [1]),
+        ('def f():\n    """Without an end."""', [2]),
         ('"""Offsets of ends."""', []),
         ('x = "What ends"', []),
         ('""""""', []),
