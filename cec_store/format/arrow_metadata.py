@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 
 
 def message_header(metadata: bytes) -> int:
-    """Where the table of the batch, or of the dictionary, of a message stands."""
+    """Return the first byte of the table of the batch, or of the dictionary, of a message."""
     return table_at(metadata, field_at(metadata, int.from_bytes(metadata[:4], "little"), 2))
 
 
 def field_at(data: bytes, table: int, number: int) -> int:
-    """Where a field of a table stands; 0 where it is left out."""
+    """Return the first byte of a field of a table; 0 where the field is left out."""
     vtable = table - struct.unpack_from("<i", data, table)[0]
     slot = 4 + 2 * number
     if slot >= struct.unpack_from("<H", data, vtable)[0]:

@@ -30,7 +30,7 @@ from cec_store.values import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US
 RECORDS_BYTES_MAX = BODY_BYTES_MAX - (1 << 20)
 """Limit of many records in one frame: an incompressible body must still fit."""
 COLUMNS_BYTES_MIN = 32 << 10
-"""Before compression: smaller bodies are compressed as a whole, which takes less."""
+"""Bytes before compression below which a body is compressed as a whole, which takes less."""
 _KEY_CHARS_MAX = 200
 
 

@@ -25,7 +25,7 @@ else:
 
 
 def with_crc(data: bytes) -> bytes:
-    """These bytes, the last four of them replaced by the CRC of those before."""
+    """Return these bytes with the last four replaced by the CRC of those before."""
     covered = data[:-4]
     return covered + crc32c(covered).to_bytes(4, "little")
 

@@ -1,4 +1,4 @@
-"""How far a log is on disk, as its writer notes it apart from the log. docs/format.md §2."""
+"""Durable end of a log, as its writer notes it apart from the log. docs/format.md §2."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LAYOUT = Struct("<8sHHI16s9QI16xI")
 DURABLE_END_BYTES = _LAYOUT.size
 assert DURABLE_END_BYTES == 128
 SLOTS_AT = (0, 4096)
-"""Where the two slots of the file stand: in sectors and pages of their own."""
+"""First bytes of the file's two slots, which are in sectors and pages of their own."""
 NOTE_BYTES = SLOTS_AT[-1] + DURABLE_END_BYTES
 
 

@@ -41,9 +41,9 @@ class EndFacts(NamedTuple):
     """Bytes for which something intact vouches: headers before and behind o, a note, and in state
     logs other segments that build on this one."""
     sealed_end: int | None = None
-    """Where the successor says that the segment ends; ``None`` without a successor."""
+    """Byte at which the successor says that the segment ends; ``None`` without a successor."""
     step_byte: int | None = None
-    """Where the step begins within which the frames before o end; ``None`` where they end one."""
+    """First byte of the step that the frames before o leave open; ``None`` where they end one."""
     is_newer: bool = False
     """A sound header of an unknown type, codec or flag stands at o."""
     has_frame_beyond: bool = False

@@ -15,7 +15,7 @@ from cec_store.format.checksum import crc32c, crc_is_right, with_crc
 from cec_store.values import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US
 
 NONE = 2**64 - 1
-"""In place of a segment id: there is none."""
+"""Value in place of a segment id where there is no segment."""
 BODY_BYTES_MAX = 64 << 20
 RAW_BYTES_MAX = 256 << 20
 ONE_RECORD_BYTES_MAX = 2**31 - 65_536
@@ -46,7 +46,7 @@ class FrameType(IntEnum):
 
 
 class Codec(IntEnum):
-    """How a body is stored. Frozen on disk."""
+    """Encoding and compression of a body. Frozen on disk."""
 
     NONE = 0
     ZSTD = 1
@@ -99,8 +99,8 @@ class SegmentHeader(NamedTuple):
 
 
 class BadHeader(Exception):
-    """These bytes are not what was asked for; the message says why. Callers turn it into an error
-    that names the file."""
+    """Error for bytes that are not what was asked for; the message says why. Callers turn it into
+    an error that names the file."""
 
 
 class NewerVersion(BadHeader):

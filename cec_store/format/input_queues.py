@@ -1,4 +1,4 @@
-"""Which queues an operator's input positions are of, as it stands on disk. docs/format.md §6."""
+"""Queues that an operator's input positions are of, as stored on disk. docs/format.md §6."""
 
 from __future__ import annotations
 

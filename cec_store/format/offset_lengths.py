@@ -32,7 +32,11 @@ def restore_offsets(raw: pa.Buffer, structs: Iterable[pa.StructArray]) -> None:
 
 
 def offset_buffers(raw: pa.Buffer, structs: Iterable[pa.StructArray]) -> Iterator[slice]:
-    """Where in ``raw`` the offsets of the structs' binary and string fields stand."""
+    """Yield the bytes of ``raw`` that hold offsets, for each binary or string field of the structs.
+
+    Raises:
+        BadHeader: an offsets buffer is too short.
+    """
     for column in structs:
         size = (len(column) + 1) * _ENTRY_BYTES
         for number in range(column.type.num_fields if len(column) else 0):

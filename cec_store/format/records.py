@@ -161,7 +161,7 @@ def kinds_of(records: pa.RecordBatch) -> NDArray[np.uint8]:
 
 
 def of_windows(kinds: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    """Which records say something of one window, under its key: footprints and results."""
+    """Return True for each record of one window, under its key: footprints and results."""
     is_open: NDArray[np.bool_] = (kinds >= RecordKind.OPEN.value) & (
         kinds <= RecordKind.RESULT.value
     )

@@ -1,4 +1,4 @@
-"""How long a queue keeps its records, as it stands on disk. docs/format.md §10."""
+"""Retention of a queue's records, as stored on disk. docs/format.md §10."""
 
 from __future__ import annotations
 

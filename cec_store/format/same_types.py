@@ -97,7 +97,7 @@ def _has_required_part(kind: pa.DataType) -> bool:
 
 
 def _nulls_in(field: pa.Field, column: pa.Array) -> NDArray[np.bool_]:
-    """Which rows have a null in this field, or in one below, that has none."""
+    """Return True for each row with a null in this field, or in one below it, that allows none."""
     valid = flags_of(column.is_valid())
     wrong = np.zeros(len(column), np.bool_) if field.nullable else ~valid
     if not _has_required_part(field.type):

@@ -22,7 +22,6 @@ OPENINGS_LEFT = {
     "cec_store": 1,
     "checkpoints": 6,
     "connectors": 89,
-    "format": 25,
     "indexes": 1,
     "inspector": 51,
     "log": 39,

@@ -104,7 +104,11 @@ def unpack(
 
 
 def _read_listed(stored: pa.Buffer, strings: dict[int, pa.DataType]) -> dict[int, int]:
-    """Which fields are stored as dictionary and indices, and the bytes of an index, in order."""
+    """Return the bytes of an index by field number, of fields stored as dictionary and indices.
+
+    Raises:
+        BadHeader: the list is not of fields of strings, ascending.
+    """
     count, reserved = _HEAD.unpack_from(stored)
     if reserved or count > len(strings):
         raise BadHeader(f"body: {count} dictionaries of {len(strings)} fields with strings")

@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 from cec_store.format.frame import BadHeader
 
 INDEX_TYPES = {1: pa.int8(), 2: pa.int16(), 4: pa.int32()}
-"""By their bytes."""
+"""Types of indices by their width in bytes."""
 _ROWS_MIN = 256
-"""Below, the dictionary's own message takes what the indices save."""
+"""Rows below which the dictionary's own message takes what the indices save."""
 _SAMPLE_ROWS = 1024
 _SAMPLE_VALUES_MAX = 960
 """More different ones in the sample: making the dictionary would be in vain. Of even draws that is
@@ -29,7 +29,7 @@ def holds_strings(kind: pa.DataType) -> bool:
 
 
 def node_count(kind: pa.DataType) -> int:
-    """How many field nodes Arrow writes for a field of this type: it, and all below."""
+    """Return how many field nodes Arrow writes for a field of this type: it, and all below."""
     if isinstance(kind, pa.BaseExtensionType):
         return node_count(kind.storage_type)
     if pa.types.is_map(kind):

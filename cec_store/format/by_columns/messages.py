@@ -36,7 +36,7 @@ class ColumnMessage:
     null_counts: NDArray[np.int64]
     """Rows of each field node."""
     places: NDArray[np.int64]
-    """Where in ``body`` each buffer stands: first byte and length, shape (buffers, 2)."""
+    """First byte in ``body`` and length in bytes of each buffer, shape (buffers, 2)."""
     body: pa.Buffer
     raw_bytes: int
     """Bytes of all its buffers after decompression, as they say themselves."""

@@ -1,4 +1,4 @@
-"""How far a consumer of a queue of many partitions is, as an object. docs/format.md §11."""
+"""Progress of a consumer of a queue of many partitions, as an object. docs/format.md §11."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class ReferenceCommit:
     queries: Mapping[str, int] = field(default_factory=dict)
     """The last batch of every streaming query that ever committed."""
     consumed: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """By ``log_id`` in hexadecimal: what the batch took in of other queues, next offsets."""
+    """Next offsets of the other queues that the batch read, by ``log_id`` in hexadecimal."""
     settings: Mapping[str, str] = field(default_factory=dict)
     schema: RecordSchema | None = None
     """Number of the commit that makes a queue."""

@@ -43,14 +43,14 @@ class WholeSegment(NamedTuple):
 
     @property
     def body_bytes(self) -> range:
-        """From behind the SCHEMA frame to the end: all BATCH frames."""
+        """Bytes of all BATCH frames: from behind the SCHEMA frame to the end."""
         if not self.frames:
             return range(0)
         last_byte, last = self.frames[-1]
         return range(self.frames[0][0], last_byte + last.frame_bytes)
 
     def records(self, columns: Sequence[str] | None = None) -> list[pa.RecordBatch]:
-        """Those of all frames, or these columns of them.
+        """Return the records of all frames, a batch each, or these columns of them.
 
         Raises:
             CorruptLog: one fails its checksum, or is not what its header says.
