@@ -43,7 +43,7 @@ class Chain(LogReader):
 
     @property
     def end(self) -> LogEnd:
-        """Where the log ended when last looked at."""
+        """End of the readable log at the last look."""
         return self._visible_end.end
 
     @property
@@ -52,7 +52,7 @@ class Chain(LogReader):
 
     @property
     def written_offset(self) -> int:
-        """Where whole frames ended then, of which the newest may not be on disk."""
+        """Offset behind the last whole step at the last look; it may not be on disk yet."""
         return self._visible_end.written_offset
 
     def refresh(self) -> LogEnd:
@@ -131,7 +131,7 @@ class Chain(LogReader):
             raise replaced(self.folder.path)
 
     def _refresh_by_name(self) -> LogEnd:
-        """In a store: one request where nothing is new, for the name of the next segment."""
+        """Return the end of a log in a store, with one request where there is no new segment."""
         newest = self._newest
         while has_segment(self.folder, newest + 1):
             newest += 1
@@ -170,7 +170,7 @@ class Chain(LogReader):
         return self._readers.switch_to(segment_id)
 
     def segment_end(self, segment_id: int) -> int:
-        """How many bytes of the segment belong to the log, as far as it is vouched for."""
+        """Return how many bytes of the segment belong to the log, as far as it is vouched for."""
         if segment_id == self._newest:
             return self.end.address.byte if self.end.address.segment_id == segment_id else 0
         if segment_id not in self._ends:

@@ -110,7 +110,7 @@ def read_manifest(folder: Folder) -> Manifest:
 
 
 def _reaching(manifest: Manifest, names: list[str]) -> Manifest:
-    """With the newest segment that follows without a gap, as these names have it."""
+    """Return the manifest with the newest segment that follows without a gap among these names."""
     present, newest = {segment_id_of(name) for name in names}, manifest.newest_segment
     while newest + 1 in present:
         newest += 1

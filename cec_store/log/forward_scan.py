@@ -23,10 +23,10 @@ class ForwardScan:
     """The whole frames of a segment from its start on, found in one look or in several."""
 
     def __init__(self, reader: SegmentReader, noted: DurableEnd | None = None) -> None:
-        """From the segment's start, or from what was noted about it and has been proven."""
+        """Begin at the segment's start, or at the end that was ``noted`` and has been proven."""
         self.reader = reader
         self.bad = Bad(SEGMENT_HEADER_BYTES if noted is None else noted.byte, "")
-        """Where the last look ended: at a place that is no whole frame, or at its ``stop``."""
+        """Place where the last look ended: the first byte of no whole frame, or its ``stop``."""
         self.claimed = 0 if noted is None else noted.byte
         """The highest ``durable_upto`` of the frames so far."""
         self._due = reader.header.first_seq if noted is None else noted.seq

@@ -24,12 +24,12 @@ class FrameMarks:
 
     @classmethod
     def of_part(cls, input_upto: int) -> FrameMarks:
-        """Those of a frame whose step goes on in the next."""
+        """Return the marks of a frame whose step goes on in the next."""
         return cls(None, 0, input_upto, True)
 
     @classmethod
     def of_frame(cls, header: FrameHeader) -> FrameMarks:
-        """Those of a frame that is written already, to be written again."""
+        """Return the marks of a frame that is written already, to be written again."""
         open_windows = header.open_windows if header.is_counted else None
         return cls(open_windows, header.extent_records, header.input_upto, header.continues)
 
@@ -53,7 +53,7 @@ class Frame(NamedTuple):
 
 @dataclass(frozen=True)
 class LogEnd:
-    """Where the readable log ends."""
+    """End of the readable log."""
 
     seq: int
     """The next frame's number."""

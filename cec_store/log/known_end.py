@@ -43,7 +43,7 @@ LOST_NOTE_ADVICE = (
 
 @dataclass(frozen=True)
 class KnownEnd:
-    """Which segments there are, and how far the newest is on disk at least."""
+    """Segments that exist, and how far the newest is on disk at least."""
 
     manifest: Manifest
     noted: DurableEnd | None

@@ -104,7 +104,7 @@ def refuse_if_held(folder: Folder) -> None:
 
 
 def remove_older_notes(folder: Folder, epoch: int) -> None:
-    """Once the writer's own file is durable nobody needs those of the writers before it."""
+    """Remove the notes of earlier writers, which nobody needs once this writer's own is durable."""
     for name in folder.names():
         older = durable_epoch_of(name)
         if older is not None and older < epoch:

@@ -12,7 +12,7 @@ _GROUP_WAIT_MS_IN_STORE = 100.0
 
 
 class SyncMode(str, Enum):
-    """When written frames are put on disk without being asked. Asking always syncs.
+    """Rule by which written frames are put on disk without being asked. Asking always syncs.
 
     Examples:
         >>> [mode.value for mode in SyncMode]
@@ -27,7 +27,7 @@ class SyncMode(str, Enum):
     INTERVAL = "interval"
     """Every ``sync_interval_ms``; a power cut may take that much, always a prefix stays."""
     NONE = "none"
-    """Only when asked, at a roll and at close."""
+    """Sync only when asked, at a roll and at close."""
 
 
 class Compression(str, Enum):
@@ -47,7 +47,7 @@ class Compression(str, Enum):
 
 @dataclass(frozen=True)
 class QueueOptions:
-    """How a queue writes. Checked at construction: an impossible value is a ``ValueError``.
+    """Options of a queue's writer. An impossible value raises ``ValueError`` at construction.
 
     Examples:
         >>> QueueOptions(sync="interval", sync_interval_ms=200).sync
@@ -93,7 +93,7 @@ class QueueOptions:
             raise ValueError(f"compression_level={self.compression_level}: zstd takes -7 to 22")
 
     def group_wait_ms(self, in_store: bool) -> float:
-        """How long a group gathers at most."""
+        """Return the longest time for which a group gathers, in milliseconds."""
         if self.group_max_wait_ms is not None:
             return self.group_max_wait_ms
         return _GROUP_WAIT_MS_IN_STORE if in_store else _GROUP_WAIT_MS

@@ -92,17 +92,17 @@ class LogReader(ABC):
 
     @property
     def written_offset(self) -> int:
-        """Where whole frames end, vouched for or not."""
+        """Offset behind the last whole step, vouched for or not."""
         return self.end.offset
 
     def bounds(self) -> Bounds:
-        """Where a reader can go on, as of the last look."""
+        """Return the offsets between which a reader can go on, as of the last look."""
         return Bounds(self.path, self.queue_id, self.first_offset(), self.written_offset)
 
     @property
     @abstractmethod
     def end(self) -> LogEnd:
-        """Where the log ended when last looked at."""
+        """End of the readable log at the last look."""
 
     @abstractmethod
     def refresh(self) -> LogEnd:
@@ -119,7 +119,7 @@ class LogReader(ABC):
 
     @abstractmethod
     def segment_end(self, segment_id: int) -> int:
-        """How many bytes of the segment belong to the log."""
+        """Return how many bytes of the segment belong to the log."""
 
     def _segments_from(self, segment_id: int) -> Iterable[int]:
         """This segment and those behind it."""

@@ -199,7 +199,7 @@ def schema_of(tail: Tail) -> RecordSchema:
 
 
 def cursor_behind(tail: Tail) -> Cursor:
-    """Where numbering goes on behind the vouched frames."""
+    """Return the position of the next append, behind the vouched frames."""
     first, noted = tail.frames[0][1], tail.noted
     cursor = Cursor(first.seq, first.first_offset, (first.prev_segment, first.prev_byte))
     if noted is not None:

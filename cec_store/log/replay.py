@@ -87,7 +87,7 @@ class _Times:
         return self.low_us <= header.min_timestamp_us and header.max_timestamp_us <= self.high_us
 
     def wanted(self, records: pa.RecordBatch) -> pa.BooleanArray:
-        """Which records are of these moments."""
+        """Return True for each record that is of these moments."""
         times = values_of(records.column(TIMESTAMP), "i8")
         return pa.array((times >= self.low_us) & (times <= self.high_us))
 
@@ -218,9 +218,9 @@ class Replay(Iterator[pa.RecordBatch]):
         return is_beyond
 
     def _wait_for_more(self, here: Address | None) -> Address | None:
-        """Where to go on once the log has grown, from where the last frame ended.
+        """Return the address to go on at once the log has grown; ``None`` if stopped before.
 
-        The newest frames may stand in a new segment.
+        ``here`` is where the last frame ended; the newest frames may stand in a new segment.
         """
         while not self._stopped.is_set():
             if self._chain.refresh().offset > self.cursor.offset:
@@ -230,7 +230,7 @@ class Replay(Iterator[pa.RecordBatch]):
         return None
 
     def _behind(self, here: Address | None) -> Address | None:
-        """Where the next frame stands; ``None`` where that takes a search."""
+        """Return the address of the next frame; ``None`` where that takes a search."""
         segments = self._chain.segments
         if here is None or here.segment_id < segments[0]:
             return None
@@ -291,5 +291,5 @@ class Replay(Iterator[pa.RecordBatch]):
         return records.select(self._names)
 
     def _wanted(self, records: pa.RecordBatch) -> pa.BooleanArray:
-        """Which rows are returned."""
+        """Return True for each row whose kind is asked for."""
         return pc.is_in(records.column(KIND), self._kinds)

@@ -1,4 +1,4 @@
-"""Which records a replay returns, and which columns of them."""
+"""Selection of the records that a replay returns, and of their columns."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Selection:
     """Names of the user's columns to read, in this order; ``None``: all."""
 
     def of_columns(self, data: pa.Schema, path: str) -> list[str]:
-        """Those of the user's columns that are returned.
+        """Return the names of the user's columns that are returned, in order.
 
         Raises:
             SchemaMismatch: there is no such column, or none is named.
@@ -61,7 +61,7 @@ class Selection:
         return names
 
     def positions(self) -> list[Position]:
-        """Those of its bounds that are positions."""
+        """Return those of its bounds that are positions."""
         bounds = (self.since, self.until, self.from_moment)
         return [bound for bound in bounds if isinstance(bound, Position)]
 

@@ -37,7 +37,7 @@ class Tail:
     file_bytes: int
     reason: str
     noted: DurableEnd | None = None
-    """Where the reading began; ``None`` for the start of the segment."""
+    """Durable end at which the reading began; ``None`` for the start of the segment."""
 
     @property
     def torn_bytes(self) -> int:

@@ -1,4 +1,4 @@
-"""How far the newest segment reaches for readers, while its writer is at work on it."""
+"""End of the newest segment for readers, while its writer is at work on it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class VisibleEnd:
 
     @property
     def written_offset(self) -> int:
-        """Where the whole steps end, vouched for or not."""
+        """Offset behind the last whole step, vouched for or not."""
         whole = (f.header for f in reversed(self._unvouched) if not f.header.continues)
         newest = next(whole, None)
         return self.end.offset if newest is None else newest.end_offset

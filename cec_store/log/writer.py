@@ -264,7 +264,10 @@ class LogWriter:
         self._refuse_if_replaced()
 
     def _refuse_if_fenced(self) -> None:
-        """By all names there are: a manifest of an older epoch may just have been published."""
+        """Raise :class:`Fenced` if any claim is of a later epoch.
+
+        All names are looked at, since a manifest of an older epoch may just have been published.
+        """
         epoch = newest_claim(self.folder.names()) if self.folder.exists() else -1
         if epoch > self.manifest.epoch:
             raise Fenced(

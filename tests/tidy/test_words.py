@@ -24,7 +24,6 @@ OPENINGS_LEFT = {
     "connectors": 89,
     "indexes": 1,
     "inspector": 51,
-    "log": 39,
     "operators": 36,
     "partitioned": 48,
     "placement": 32,

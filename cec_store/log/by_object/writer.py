@@ -72,7 +72,7 @@ class ObjectWriter(LogWriter):
         clock_and_entropy: ClockAndEntropy,
         predecessor: Predecessor | None = None,
     ) -> None:
-        """Without a predecessor the next segment is the queue's first."""
+        """Begin behind the ``predecessor``; without one the next segment is the queue's first."""
         super().__init__(folder, manifest, schema, cursor, clock_and_entropy)
         self._objects = folder
         self._last: DurableEnd | None = None

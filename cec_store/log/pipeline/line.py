@@ -65,7 +65,7 @@ class Line:
         """Held from before a step's first frame stands in line until its last one does. Where it
         is free and a step goes on, the step was given up."""
         self.frames: deque[QueuedFrame] = deque()
-        """Not written yet. Callers add, the writer's thread removes."""
+        """Frames that are not written yet. Callers add, the writer's thread removes."""
         self._written = Upto(end, 0, False)
         """The end of the frame last taken from ``frames``; changed before that is done."""
         self.calls: deque[Call[Any]] = deque()
@@ -181,12 +181,12 @@ class Line:
     # -- the writer's thread ------------------------------------------------------------------
 
     def sleep(self, seconds: Callable[[], float | None], is_wanted: Callable[[], bool]) -> None:
-        """Until there is something in line, somebody waits, or the time is over.
+        """Wait until a frame is in line, somebody waits, or the time is over.
 
-        In the middle of a step only until there is more of it.
+        In the middle of a step wait only for its next frame, or until the time is over.
 
         Raises:
-            Poisoned: there never will be.
+            Poisoned: the step was given up, so that its next frame never comes.
         """
         while True:
             while not self._wakes.empty():
@@ -219,7 +219,7 @@ class Line:
         self.changed.ring()
 
     def is_over(self) -> bool:
-        """Once it is closed: whether nothing is in line, so that nothing ever will be."""
+        """Return True if nothing is in line; once the line is closed, nothing ever will be."""
         with self._numbering:  # nobody is between looking whether it is closed and standing in it
             return not (self.frames or self.calls)
 

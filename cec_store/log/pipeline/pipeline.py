@@ -53,19 +53,20 @@ class Pipeline:
         """Everything below is on disk. May be read by any thread: a cursor never changes."""
         self._is_running = self._has_ended = self._loss_is_told = False
         self._unsynced_since: float | None = None
-        """When the oldest frame not synced was written. Used by the writer's thread only."""
+        """Time at which the oldest unsynced frame was written, in seconds of the monotonic clock;
+        ``None`` where all are synced. Used by the writer's thread only."""
         self._thread = Thread(target=self._run, name="cec-writer", daemon=True)
 
     # -- the callers' side --------------------------------------------------------------------
 
     def start(self) -> None:
-        """To be called once."""
+        """Start the threads, and return once the writer's runs; call it once."""
         start_uninterrupted([*self._line.encoders.threads, self._thread])
         self._line.changed.wait_for(lambda: self._is_running)
 
     @property
     def end(self) -> Cursor:
-        """Where the next append goes."""
+        """Position of the next append."""
         return self._line.last.end
 
     @property
