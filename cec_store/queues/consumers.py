@@ -172,7 +172,7 @@ class Consumer:
 
     @property
     def start(self) -> int:
-        """Where it registered."""
+        """Offset at which it registered."""
         return self._said.start
 
     @property

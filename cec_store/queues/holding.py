@@ -30,7 +30,8 @@ def acknowledgement_files(names: Sequence[str], consumer: str) -> list[str]:
 
 
 def remove_acknowledgements(folder: Folder, consumer: str, below: int) -> None:
-    """Those of earlier takeovers, which count no more; the first file says that it registers."""
+    """Remove the files of takeovers below ``below``; the first file stays, as it registers the
+    name."""
     for name in folder.names():
         number = takeover_of_acknowledgement(name, consumer)
         if number is not None and 0 < number < below:
@@ -41,7 +42,7 @@ class Holding:
     """The right to act under a name, until closed or taken over."""
 
     def __init__(self, folder: Folder, consumer: str, takeover: bool = False) -> None:
-        """With ``takeover`` whoever else holds it does so no more.
+        """Take the right to act under the name; with ``takeover`` another holder loses it.
 
         Raises:
             ConsumerInUse: somebody holds it.

@@ -1,4 +1,4 @@
-"""How far each consumer of a queue is."""
+"""Progress of each consumer of a queue."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cec_store.queues.consumers import acknowledgements
 
 @dataclass(frozen=True)
 class ConsumerState:
-    """How far a consumer is.
+    """Progress of a consumer.
 
     Examples:
         >>> with open_queue("queues/trades", "a") as queue:
@@ -31,7 +31,7 @@ class ConsumerState:
     lag_us: int
     """Microseconds of event time: from the timestamp of the next of these to the newest."""
     acknowledged_us: int
-    """When it last acknowledged more than before."""
+    """Time at which it last acknowledged more than before: microseconds since 1970."""
     waiting_since_us: int | None
     """Since when, by the clock, the next of these has been there, at the longest; ``None``: there
     is none. Where timestamps are the user's own, since the segment that holds it was begun."""

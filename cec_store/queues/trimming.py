@@ -1,4 +1,4 @@
-"""How far a queue may be trimmed: what a rebuild of it needs, and what its consumers need."""
+"""Limits of a queue's trim: what a rebuild of it needs, and what its consumers need."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class TrimPlan:
     first_offset: int
     """Offset of the oldest record that stays."""
     segments: int
-    """How many go."""
+    """Number of segments that go."""
     held_by: tuple[str, ...]
     """Consumers that need the oldest segment that stays."""
 
@@ -41,9 +41,9 @@ class Asked:
     """Request for a trim; empty: what the queue's retention says."""
 
     before: int | None = None
-    """Only records below this offset."""
+    """Offset below which records may go."""
     keep: Retention | None = None
-    """Only what was written longer ago, or what is more than so many bytes."""
+    """Time or size to keep: only older records, or those beyond it, may go."""
 
     def __post_init__(self) -> None:
         is_size = self.keep is None or self.keep.mode in _BY_SIZE
@@ -109,7 +109,11 @@ def plan_trim(
 
 
 def _needs_of_consumers(chain: Chain) -> dict[str, int]:
-    """From where on each consumer needs the records."""
+    """Return by name the offset from which on each consumer needs the records.
+
+    Raises:
+        CorruptLog, UnsupportedVersion: what a consumer needs cannot be read.
+    """
     folder, end = chain.folder, chain.end.offset
     by_name = acknowledgements(folder, chain.manifest.log_id)
     for name, acknowledgement in by_name.items():

@@ -1,1 +1,1 @@
-"""Where bytes live: the contract of a folder, local files, names on disk and whole trees."""
+"""Storage of bytes: the contract of a folder, local files, names on disk and whole trees."""

@@ -1,4 +1,4 @@
-"""Where this user keeps what can be made again: it can be deleted at any time."""
+"""Cache folders of this user: what they hold can be made again, and deleted at any time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def cache_path(variables: Mapping[str, str]) -> Path:
 
 
 def index_cache(log_id: bytes) -> LocalFolder:
-    """Where the index of a queue is that does not stand on local files."""
+    """Return the folder for the index of a queue that is not on local files."""
     return LocalFolder(cache_path(os.environ) / "indexes" / log_id.hex())
 
 

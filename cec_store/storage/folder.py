@@ -69,7 +69,7 @@ class FolderTree(Folder, Protocol):
         """A folder inside this one, there or not."""
 
     def folders(self) -> Mapping[str, FolderTree]:
-        """Those that are there, by their names."""
+        """Return the folders inside this one that exist, by their names."""
 
     def above(self) -> FolderTree:
         """The folder that this one is in, by its path; itself, at the root."""

@@ -67,11 +67,12 @@ class Descriptor:
         return -1 if self._file.closed else self._file.fileno()
 
     def close(self) -> None:
-        """Only the first call closes: later the number may stand for another open file."""
+        """Close the file. Later calls do nothing, since the number may stand for another file
+        then."""
         self._file.close()
 
     def leave_to_parent(self) -> None:
-        """In a child: close its copy. The parent's stays open, and so does the lock on it."""
+        """Close this child's copy. The parent's stays open, and so does the lock on it."""
         self._is_inherited = True
         with suppress(OSError):
             self.close()

@@ -216,7 +216,7 @@ class LocalFolder:
             return facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns
 
     def read(self, name: str, byte: int, size: int) -> bytes:
-        """Up to ``size`` bytes from ``byte``; fewer only where the file ends."""
+        """Return up to ``size`` bytes from ``byte``; fewer only where the file ends."""
         path = self._at(name)
         with os_errors_of(path, reading=True), opened(path, os.O_RDONLY) as descriptor:
             # A place that a hostile header names may be none that the system can express.

@@ -84,7 +84,7 @@ class LocalLock:
 
 
 _locks: WeakSet[LocalLock] = WeakSet()
-"""Those that this process has taken."""
+"""Locks that this process has taken."""
 
 
 def is_locked_here(path: str) -> bool:

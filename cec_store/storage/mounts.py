@@ -62,7 +62,7 @@ class Mount:
     source: str
     point: str
     options: str
-    """Those of its file system, with commas."""
+    """Options of its file system, separated by commas."""
 
     @property
     def is_remote(self) -> bool:

@@ -49,7 +49,7 @@ def claimed_epoch_of(name: str) -> int | None:
 
 
 def durable_name(epoch: int) -> str:
-    """Where the writer of an epoch notes how far the log is on disk; it holds the file locked."""
+    """Return the name of the file in which an epoch's writer notes its durable end, held locked."""
     return f"durable-{epoch:010d}"
 
 
@@ -71,7 +71,7 @@ def segment_id_of(name: str) -> int | None:
 
 
 def torn_name(segment_id: int) -> str:
-    """Where the cut tail of a segment is kept for people to look at."""
+    """Return the name of the copy of a segment's cut tail, which is kept for people to look at."""
     return f"{segment_id:020d}.torn"
 
 
@@ -98,7 +98,7 @@ def _takeover_of(name: str, first: str) -> int | None:
 
 
 def acknowledgement_name(consumer: str, takeover: int = 0) -> str:
-    """Where a consumer's acknowledgements stand: those of its first holder, or a later one."""
+    """Return the file name of a consumer's acknowledgements, of its first holder or a later one."""
     return _of_takeover(f"consumer-{consumer}.ack", takeover)
 
 
@@ -167,12 +167,12 @@ _LOG_OBJECT = re.compile(r"([0-9]{20})\.(commit|summary)")
 
 
 def commit_object_name(number: int) -> str:
-    """Where a commit by reference is, below the queue."""
+    """Return the name of a commit by reference, below the queue."""
     return f"{log_folder_name(number)}/{number:020d}.commit"
 
 
 def summary_object_name(number: int) -> str:
-    """Where the summary at a commit is."""
+    """Return the name of the summary at a commit, below the queue."""
     return f"{log_folder_name(number)}/{number:020d}.summary"
 
 
@@ -207,7 +207,8 @@ def data_folder_name(query: str, batch: int) -> str:
 
 
 def consumer_folder_name(consumer: str) -> str:
-    """Where a consumer of a queue by reference says how far it is, below the queue."""
+    """Return the name of the folder of a consumer's acknowledgements, below a queue by
+    reference."""
     return f"{CONSUMERS_FOLDER}/{check_consumer_name(consumer)}"
 
 

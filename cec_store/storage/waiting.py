@@ -68,7 +68,7 @@ class Call(Generic[_Result]):
         self._is_open.acquire()
 
     def make(self, on_error: Callable[[BaseException], None] | None = None) -> None:
-        """By the other thread, once. What the work raises is for :meth:`result` to raise.
+        """Make the call, by the other thread and once; :meth:`result` raises what the work raises.
 
         ``on_error`` is called with it before anybody learns of it.
         """

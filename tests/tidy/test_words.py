@@ -27,13 +27,11 @@ OPENINGS_LEFT = {
     "operators": 36,
     "partitioned": 48,
     "placement": 32,
-    "queues": 11,
     "recovery_plans": 3,
     "report": 2,
     "signals": 1,
     "standby": 7,
     "state_logs": 2,
-    "storage": 34,
     "verbs": 4,
 }
 LOCALS_LEFT = {

@@ -24,7 +24,7 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.:-]*)://(.*)", re.DOTALL)
 
 
 class _Kind(NamedTuple):
-    """How URLs of one scheme are reached."""
+    """Package and file system that URLs of one scheme are reached by."""
 
     package: str
     extra: str

@@ -118,7 +118,7 @@ def error_for(failure: Failure, place: str, error: BaseException, *, reading: bo
 
 
 def _skew_of(error: BaseException) -> str:
-    """By how much the answer's date differs from this machine's; nothing where it has none."""
+    """Return in words how far this machine's clock is from the answer's date; empty without one."""
     for cause in chain_of(error):
         response = getattr(cause, "response", None)
         if isinstance(response, dict):

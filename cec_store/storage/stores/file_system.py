@@ -33,7 +33,8 @@ class FileSystem:
 
     @classmethod
     def address(cls, url: str, given: Options) -> tuple[str, Options]:
-        """Where the file system is found, and what it is made with; the user has given these."""
+        """Return the URL of the file system and the options to make it with, from the user's
+        own."""
         return url, given
 
     def create(self, path: str, data: bytes) -> None:
@@ -74,7 +75,11 @@ class FileSystem:
         return int(info["size"])
 
     def modified_us(self, path: str) -> int:
-        """When an object was made, by the server's clock; microseconds since 1970."""
+        """Return when an object was made, by the server's clock: microseconds since 1970.
+
+        Raises:
+            OSError: this kind of store does not say it.
+        """
         info = self.calls.info(path)
         for name in ("LastModified", "last_modified", "mtime"):
             if info.get(name) is not None:
@@ -109,7 +114,7 @@ class FileSystem:
 
 
 def _microseconds(moment: Any) -> int:
-    """From a time with its zone, its text, or seconds since 1970."""
+    """Return microseconds since 1970 from a time with its zone, its text, or seconds since 1970."""
     if isinstance(moment, str):
         moment = datetime.fromisoformat(moment.replace("Z", "+00:00"))
     seconds = moment.timestamp() if isinstance(moment, datetime) else float(moment)

@@ -29,13 +29,14 @@ class ReadAhead:
         self._block_bytes = block_bytes
         self._blocks_max = blocks_max
         self._blocks: OrderedDict[tuple[str, int], bytes] = OrderedDict()
-        """By object and number, the last used at the end. A short one is the object's last."""
+        """Blocks by object and number, the last used at the end. A short one is the object's
+        last."""
         self._ends: dict[str, int] = {}
         """Bytes of the objects whose last block was read."""
         self._runs: dict[str, int] = {}
-        """How many blocks were last read of an object at once."""
+        """Number of blocks that were last read of an object at once."""
         self._looks: dict[str, int] = {}
-        """How often each folder was forgotten."""
+        """Number of times that each folder was forgotten."""
         self._lock = Lock()
 
     def read(self, name: str, byte: int, size: int) -> bytes:
@@ -86,7 +87,8 @@ class ReadAhead:
         return blocks[number - start]
 
     def _run(self, name: str, number: int, last: int) -> tuple[int, int]:
-        """Which blocks to read with one: more each time, where they are read one after another."""
+        """Return the first block to read with this one and their count, which doubles in a
+        sequence."""
         ahead, behind = (name, number - 1) in self._blocks, (name, number + 1) in self._blocks
         run = 1
         if ahead or behind:
@@ -109,7 +111,7 @@ class ReadAhead:
             self._blocks.popitem(last=False)
 
     def _looks_of(self, name: str) -> int:
-        """How often anything was forgotten that the object is in."""
+        """Return how often a folder that the object is in was forgotten."""
         parts = name.split("/")
         folders = ("/".join(parts[:n]) for n in range(len(parts)))
         return sum(self._looks.get(folder, 0) for folder in folders)

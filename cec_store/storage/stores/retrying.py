@@ -1,4 +1,4 @@
-"""How often, and after which pauses, a call of a remote store is made again."""
+"""Number of attempts at a call of a remote store, and the pauses between them."""
 
 from __future__ import annotations
 

@@ -157,7 +157,8 @@ class S3FileSystem(CreatingFileSystem):
 
 
 class _StartingLine:
-    """Where racers wait for each other; a server may take fewer connections than there are."""
+    """Point at which racers wait for each other; a server may take fewer connections than there
+    are."""
 
     def __init__(self, count: int) -> None:
         self._missing = count

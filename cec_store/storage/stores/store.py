@@ -53,7 +53,7 @@ class Store(Protocol):
 
     @property
     def url(self) -> str:
-        """Where it is; for a local store its path. It names no credentials."""
+        """URL of the store; of a local one its path. It names no credentials."""
 
     @property
     def appends(self) -> bool:
@@ -65,9 +65,9 @@ class Store(Protocol):
 
     @property
     def racing(self) -> Racing | None:
-        """How its creates are proven; ``None`` where they need no proof.
+        """Way to prove its creates; ``None`` where they need no proof.
 
-        These are local files, memory of this process, and a store with one writer alone.
+        None is needed on local files, in memory of this process, and with one writer alone.
         """
 
     def create(self, name: str, parts: Sequence[bytes]) -> None:
@@ -83,7 +83,8 @@ class Store(Protocol):
         """
 
     def read(self, name: str, byte: int = 0, size: int | None = None) -> bytes:
-        """Up to ``size`` bytes from ``byte`` (all: ``None``); fewer only where the object ends.
+        """Return up to ``size`` bytes from ``byte`` (all: ``None``); fewer only where the object
+        ends.
 
         Raises:
             FileNotFoundError: there is no such object.
@@ -93,7 +94,7 @@ class Store(Protocol):
         """Bytes of an object. Raises ``FileNotFoundError`` where there is none."""
 
     def modified_us(self, name: str) -> int:
-        """When an object was made, by the store's clock; microseconds since 1970.
+        """Return when an object was made, by the store's clock: microseconds since 1970.
 
         Raises ``FileNotFoundError`` where there is none.
         """

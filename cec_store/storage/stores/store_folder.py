@@ -108,7 +108,7 @@ class StoreFolder:
         return len(data)
 
     def read(self, name: str, byte: int, size: int) -> bytes:
-        """Up to ``size`` bytes from ``byte``; fewer only where the object ends."""
+        """Return up to ``size`` bytes from ``byte``; fewer only where the object ends."""
         before = self._handed_on()
         if before is not None and before.what == name:
             return before.data[byte : byte + size]
@@ -126,7 +126,7 @@ class StoreFolder:
         )
 
     def folders(self) -> dict[str, StoreFolder]:
-        """Those that are there, by their names."""
+        """Return the folders inside this one that exist, by their names."""
         self._handed_on()
         return {entry.name: self.folder(entry.name) for entry in self._listed() if entry.is_folder}
 
