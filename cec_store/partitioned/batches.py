@@ -117,7 +117,8 @@ class BatchCommitter:
         self._clock_us = clock_us
         self._log = ReferenceLog(store)
         self._queries: set[str] = set()
-        """Whose batches this object has committed: only their first may have been tried before."""
+        """Queries of which this object has committed a batch: only their first may have been tried
+        before."""
         self._state = self._opened(retention)
         self._upkeep = Upkeep(store, self._log, self.schema, clock_us)
 
@@ -204,8 +205,10 @@ class BatchCommitter:
     def _say_repeated(
         self, state: QueueState, query: str, batch: int, segments: Sequence[Segment], advice: str
     ) -> None:
-        """After a failure Spark runs the last batch once more: that is as it should be. Another
-        writer under the name, or the same one from a new checkpoint, loses its output: a warning.
+        """Log that the queue has this batch already; warn where rows are lost.
+
+        After a failure Spark runs the last batch once more, which is as it should be. Another
+        writer under the name, or the same one from a new checkpoint, loses its output.
         """
         rows = _rows_by_partition(segments)
         last = state.commit.queries[query]

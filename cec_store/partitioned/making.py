@@ -1,4 +1,4 @@
-"""Where a queue of many partitions may be made, and the columns that one has."""
+"""Checks of the place for a queue of many partitions, and the columns that one has."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _KNOWN = frozenset({LOG_FOLDER, DATA_FOLDER, CONSUMERS_FOLDER, INDEX_FOLDER})
 """Names that may be in a queue's folder before its first commit; below data and consumers there
 are only folders then."""
 _MADE_LATER = (DATA_FOLDER, CONSUMERS_FOLDER)
-"""Where objects are only made once the queue has its first commit."""
+"""Folders in which objects are only made once the queue has its first commit."""
 
 
 def refuse_what_is_there(folder: FolderTree, store: Store) -> None:

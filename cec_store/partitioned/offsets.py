@@ -18,7 +18,7 @@ from cec_store.values import Position, format_timestamp_us, to_offset
 
 Offsets = dict[int, int]
 EARLIEST, LATEST = -2, -1
-"""In the place of an offset."""
+"""Values in place of an offset: the oldest in a partition, and its end."""
 BEHIND = "behind"
 """Key of the commit beside the queue's id."""
 _log = logging.getLogger(__name__)
@@ -68,10 +68,10 @@ class Positions:
 
 @dataclass(frozen=True)
 class Bound:
-    """Where to begin or to end: one offset for each partition, or a moment for each."""
+    """Beginning or end of a read: one offset for each partition, or a moment for each."""
 
     offsets: Offsets | None = None
-    """By partition, ``EARLIEST`` and ``LATEST`` among them."""
+    """Offset of each partition, which may be ``EARLIEST`` or ``LATEST``."""
     timestamps_us: dict[int, int] | None = None
     everywhere: int | None = None
     """``EARLIEST`` or ``LATEST`` of every partition."""
@@ -94,7 +94,7 @@ class Range:
 
 @dataclass(frozen=True)
 class AvailableOffsets:
-    """Which offsets of each partition are in the queue now."""
+    """Offsets of each partition that are in the queue now."""
 
     path: str
     queue: str
@@ -110,7 +110,7 @@ class AvailableOffsets:
     fail_on_data_loss: bool
 
     def starting(self, bound: Bound, *, without_match_is_latest: bool) -> Offsets:
-        """Where a new query begins.
+        """Return the offsets at which a new query begins.
 
         Raises:
             OutOfRange: no record at or after a moment, or an offset that is not (any more) there.
@@ -119,7 +119,10 @@ class AvailableOffsets:
         return self._offsets(bound, "starting", without_match_is_latest)
 
     def ending(self, bound: Bound) -> Offsets:
-        """Where a batch query ends; at the end of a partition without a record that late."""
+        """Return the offsets at which a batch query ends.
+
+        That is the end of a partition without a record that late.
+        """
         return self._offsets(bound, "ending", without_match_is_latest=True)
 
     def _offsets(self, bound: Bound, side: str, without_match_is_latest: bool) -> Offsets:
@@ -211,7 +214,8 @@ class AvailableOffsets:
 
 
 def limited(start: Offsets, ends: Offsets, records_max: int) -> Offsets:
-    """At most so many records, each partition its share of what waits."""
+    """Return ends that take at most ``records_max`` records, each partition its share of what
+    waits."""
     waiting = {number: max(0, end - start[number]) for number, end in ends.items()}
     total = sum(waiting.values())
     if total <= records_max:
@@ -244,7 +248,7 @@ def cut(ranges: Sequence[Range], partitions_min: int | None, records_max: int) -
 
 
 class Admission:
-    """When a batch begins, and how much it takes: the minimum, the maximum and the delay."""
+    """Rule by which a batch begins, and its size: the minimum, the maximum and the delay."""
 
     def __init__(
         self, records_min: int | None, records_max: int | None, delay_s: float,
@@ -256,7 +260,8 @@ class Admission:
         self._last_s = clock_s()
 
     def next(self, start: Offsets, ends: Offsets, *, is_bounded: bool) -> Offsets:
-        """Where the next batch ends; at ``start`` to wait. ``is_bounded``: nothing more comes."""
+        """Return the ends of the next batch; ``start`` to wait. ``is_bounded``: nothing more
+        comes."""
         waiting = sum(max(0, end - start[number]) for number, end in ends.items())
         now_s = self._clock_s()
         too_few = self._min is not None and waiting < self._min and not is_bounded

@@ -61,7 +61,7 @@ class PlainQueue:
         return {0: self._now().end.offset}
 
     def written(self) -> dict[int, int]:
-        """Where whole records end, of which a writer has yet to show some."""
+        """Return the end of the whole records, of which a writer has yet to show some."""
         return {0: self._now().written_offset}
 
     def _now(self) -> Chain:

@@ -16,7 +16,7 @@ from cec_store.partitioned.offsets import BEHIND, EARLIEST, LATEST, Bound
 from cec_store.storage.given_options import nested, value_of
 
 STORAGE = "storageoption."
-"""Before the options of the file system of a URL, as fsspec has them."""
+"""Prefix of the options of a URL's file system, which follow as fsspec names them."""
 _MAX_RECORDS_PER_PARTITION = 1_000_000
 _DELAY_UNITS_S = {"ms": 0.001, "s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 _KNOWN = (
@@ -90,7 +90,7 @@ def parse(options: Mapping[str, str], *, is_stream: bool) -> ReadOptions:
 
 
 def parse_for_columns(options: Mapping[str, str]) -> ReadOptions:
-    """Where only the columns are wanted, of a batch or of a stream."""
+    """Parse the options of a batch or a stream of which only the columns are wanted."""
     ends = {name.lower() for name in _ENDS}
     return parse({n: v for n, v in options.items() if n.lower() not in ends}, is_stream=True)
 

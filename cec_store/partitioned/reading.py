@@ -114,7 +114,7 @@ class QueueReader:
         return self.queue.has_behind(behind)
 
     def starting(self) -> Offsets:
-        """Where a new query begins; raises as :meth:`.offsets.AvailableOffsets.starting`."""
+        """Return where a new query begins; raises as :meth:`.offsets.AvailableOffsets.starting`."""
         is_latest = self._options.start_without_match_is_latest
         return self._available().starting(
             self._options.starting, without_match_is_latest=is_latest
@@ -166,7 +166,7 @@ class StreamReader(QueueReader):
         super().__init__(options)
         self._last: Offsets | None = None
         self._seen: Offsets = {}
-        """Where the queue ended at the last look."""
+        """Offsets at which the queue ended at the last look."""
         self._holding: Holding | None = None
         self._is_gone = False
         self._proven: deque[Behind | None] = deque(maxlen=4)
@@ -195,7 +195,8 @@ class StreamReader(QueueReader):
         return True
 
     def begin(self) -> Positions:
-        """Where a new query begins; one that is restarted goes on where its checkpoint says."""
+        """Return where a new query begins; one that is restarted goes on where its checkpoint
+        says."""
         start = self.starting()
         self._hold(start)
         return self._position(start)
@@ -250,7 +251,8 @@ class StreamReader(QueueReader):
         return True
 
     def next_end(self, start: Positions, *, takes_all: bool) -> Positions:
-        """Where the batch ends that begins here; everything below has been processed.
+        """Return the end of the batch that begins at ``start``; everything below has been
+        processed.
 
         Raises:
             QueueReplaced, OutOfRange: as :meth:`.offsets.AvailableOffsets.resumed`.

@@ -14,7 +14,7 @@ from cec_store.storage.stores.folders import AnyFolder, folder_at, store_of
 from cec_store.storage.stores.store import Store
 
 _committers: dict[str, BatchCommitter] = {}
-"""By target: whoever commits a query's batches keeps what it knows of the queue. For one thread."""
+"""Committers by target, since each keeps what it knows of the queue. For one thread."""
 _KEPT_MAX = 16
 
 
@@ -37,7 +37,7 @@ class BatchTarget:
         return folder_at(self._options.path, self._options.storage)
 
     def store(self) -> Store:
-        """Where the queue is; tests put one that fails in its place."""
+        """Return the store that the queue is in; tests put one that fails in its place."""
         store = store_of(self._folder())
         assert store is not None
         return store
@@ -64,7 +64,7 @@ class BatchTarget:
         self, query: str, batch: int, segments: Sequence[Segment], *, is_retried: bool, advice: str,
         is_stream: bool = True,
     ) -> None:  # fmt: skip
-        """Once this returns the batch is on disk; raises as `BatchCommitter.commit`."""
+        """Commit a batch: it is on disk on return. Raises as `BatchCommitter.commit`."""
         try:
             self._committer().commit(
                 query, batch, segments, is_stream=is_stream, is_retried=is_retried, advice=advice

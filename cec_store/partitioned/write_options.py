@@ -26,7 +26,7 @@ class WriteOptions:
     timestamp_column: str | None
     key_columns: tuple[str, ...]
     segment_bytes: int
-    """Where a task begins another object."""
+    """Bytes of an object at which a task begins another one."""
     retention: Retention | None
     """Retention of the queue if this write makes it; ``None`` for the default."""
     transaction: tuple[str, int] | None

@@ -25,7 +25,6 @@ OPENINGS_LEFT = {
     "indexes": 1,
     "inspector": 51,
     "operators": 36,
-    "partitioned": 48,
     "placement": 32,
     "recovery_plans": 3,
     "report": 2,

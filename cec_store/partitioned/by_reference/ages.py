@@ -14,7 +14,7 @@ from cec_store.storage.names import probe_name
 from cec_store.storage.stores.store import Store
 
 GRACE_US = 86_400_000_000
-"""How long an object stays that no commit names, or names no more."""
+"""Microseconds for which an object stays that no commit names, or names no more."""
 _DOUBT_US = 3_600_000_000
 """A writer that has taken longer by any clock of its own asks the store how old its objects are."""
 

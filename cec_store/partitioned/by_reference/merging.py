@@ -46,7 +46,7 @@ def merges_of(state: QueueState) -> Iterator[pa.Table]:
 def _runs(
     is_small: np.typing.NDArray[np.bool_], partitions: np.typing.NDArray[np.int32]
 ) -> list[tuple[int, int]]:
-    """Where so many small ones stand side by side in a partition."""
+    """Return (first, stop) of each run of ``_FACTOR`` or more small segments in a partition."""
     if not len(is_small):
         return []
     changes = (is_small[1:] != is_small[:-1]) | (partitions[1:] != partitions[:-1])

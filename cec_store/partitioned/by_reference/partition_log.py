@@ -83,12 +83,12 @@ class PartitionLog:
         return self._number
 
     def bounds(self) -> Bounds:
-        """Where a reader can go on, as of the last look."""
+        """Return the offsets between which a reader can go on, as of the last look."""
         return Bounds(self.path, self.queue_id, self._start, self._end)
 
     @property
     def end(self) -> LogEnd:
-        """Where it ended when last looked at."""
+        """End of the partition at the last look."""
         here = Address(self._end, 0)
         return LogEnd(self._state.number, self._end, here, None)
 

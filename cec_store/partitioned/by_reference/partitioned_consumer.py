@@ -153,7 +153,7 @@ class PartitionedConsumer:
 
     @property
     def start(self) -> tuple[int, ...]:
-        """Where it registered: an offset of each partition."""
+        """Offset of each partition at which it registered."""
         return self._registration.starts
 
     @property

@@ -104,7 +104,7 @@ class PartitionedQueue:
 
     @property
     def partitions(self) -> int:
-        """How many there are."""
+        """Number of partitions."""
         return len(self._state.commit.ends)
 
     @property

@@ -51,9 +51,9 @@ class QueueState:
     """Segments that count, in the order of their commits; ``added``: the commit or summary that
     they came by."""
     gone: pa.Table
-    """Those that were taken away since the last whole summary, by commit ``removed_at``."""
+    """Segments taken away since the last whole summary; ``removed_at``: the commit that did it."""
     salts: Mapping[int, int]
-    """By number: the salt of this commit and of those at which the next summaries begin."""
+    """Salts by number: of this commit and of those at which the next summaries begin."""
 
     @property
     def salt(self) -> int:
@@ -62,7 +62,7 @@ class QueueState:
 
     @classmethod
     def of(cls, parts: Sequence[ReferenceObject]) -> QueueState:
-        """From commit 0 or a whole summary on, by summaries and commits up to the newest.
+        """Build the state from commit 0 or a whole summary, and the summaries and commits after it.
 
         Raises:
             ValueError: one takes away a segment that is not there.
@@ -142,7 +142,7 @@ def _one_batch(segments: pa.Table) -> pa.RecordBatch:
 
 
 def _is_in(segments: pa.Table, taken: pa.RecordBatch | pa.Table) -> np.typing.NDArray[np.bool_]:
-    """Which of the segments are among these, by file and byte."""
+    """Return True for each of the segments that is among ``taken``, by file and byte."""
     maybe = pc.is_in(segments.column("file"), value_set=taken.column("file").unique())
     is_taken: np.typing.NDArray[np.bool_] = maybe.to_numpy().copy()
     places = set(zip(taken["file"].to_pylist(), taken["byte"].to_pylist(), strict=True))

@@ -34,7 +34,8 @@ from cec_store.storage.stores.store import Store
 
 _log = logging.getLogger(__name__)
 _PROVEN_FOR_S = 60.0
-"""In a store, a follower that finds nothing new proves its newest commit this often."""
+"""Seconds after which a follower that finds nothing new in a store proves its newest commit
+again."""
 _LOOKS = 8
 _PAUSE_S = 0.05
 """Between looks at a commit that may be a late writer's of another queue, which takes it back."""
@@ -199,7 +200,11 @@ class ReferenceLog:
         return self.commit(0)
 
     def made_us(self, number: int) -> int:
-        """When a commit was made, by the store's clock; raises :class:`CorruptLog`."""
+        """Return when a commit was made, by the store's clock: microseconds since 1970.
+
+        Raises:
+            CorruptLog: the commit is missing.
+        """
         try:
             return self._store.modified_us(commit_object_name(number))
         except FileNotFoundError:

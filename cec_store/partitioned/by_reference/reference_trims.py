@@ -1,4 +1,4 @@
-"""How far each partition may be trimmed: by its consumers, by what is asked for, by retention.
+"""Limits of each partition's trim: by its consumers, by what is asked for, by retention.
 
 docs/format.md §11; the rules are those of :mod:`cec_store.queues.trimming`.
 """
@@ -55,11 +55,11 @@ class Wanted:
     """Bounds of a trim; without any of them the queue's retention is the bound."""
 
     before: Mapping[int, int] | None = None
-    """By partition: only records below this offset."""
+    """Offset of each partition below which records may go."""
     keep: Retention | None = None
-    """Only what was written longer ago, or what is more than so many bytes."""
+    """Time or size to keep: only older records, or those beyond it, may go."""
     retention: Retention | None = None
-    """To be tried in place of the queue's own."""
+    """Retention to try in place of the queue's own."""
 
     def __post_init__(self) -> None:
         if self.before is not None and self.keep is not None:
@@ -69,7 +69,7 @@ class Wanted:
 
 
 def limits(store: Store, state: QueueState, bounds: Wanted, now_us: int) -> dict[int, int]:
-    """By partition: whole segments below this offset may go.
+    """Return by partition the offset below which whole segments may go; empty where none may.
 
     What a consumer needs stays, but where the retention is a time or a size and nothing else is
     asked for.
@@ -106,7 +106,7 @@ def _checked(path: str, before: Mapping[int, int], ends: tuple[int, ...]) -> dic
 
 
 def _outside(state: QueueState, keep: Retention, now_us: int) -> dict[int, int]:
-    """By partition: the end of its last segment that is older, or beyond the size."""
+    """Return by partition the end of its last segment that is older, or beyond the size; else 0."""
     live = state.live.sort_by([("partition", "ascending"), ("first_offset", "ascending")])
     partitions = live.column("partition").to_numpy()
     ends = live.column("first_offset").to_numpy() + live.column("records").to_numpy()

@@ -20,7 +20,7 @@ from cec_store.storage.names import (
 from cec_store.storage.stores.store import Store
 
 SETTING = "consumer/"
-"""Before a consumer's name, among the queue's settings."""
+"""Prefix of a consumer's name among the queue's settings."""
 
 
 class Registration(NamedTuple):
@@ -97,12 +97,17 @@ def acknowledged(
 
 
 def effects_saved(store: Store, state: QueueState) -> dict[str, tuple[int, ...]]:
-    """From where on each registered consumer needs the records; raises :class:`CorruptLog`."""
+    """Return the :func:`saved_by` of each registered consumer, by name."""
     return {name: saved_by(store, state, name) for name in registered(state, store.url)}
 
 
 def saved_by(store: Store, state: QueueState, name: str) -> tuple[int, ...]:
-    """From where on one consumer needs the records, of each partition; raises as above."""
+    """Return the offset of each partition from which on a consumer needs the records.
+
+    Raises:
+        CorruptLog: its registration or its newest acknowledgement is damaged.
+        UnsupportedVersion: a later format wrote the acknowledgement.
+    """
     starts, first = registered(state, store.url)[name]
     acknowledgement = acknowledged(store, state, name, first)
     return starts if acknowledgement is None else of_all(acknowledgement.effects_saved, state)
@@ -128,7 +133,7 @@ def check_is_there(path: str, state: QueueState, name: str, saved: tuple[int, ..
 
 @dataclass(frozen=True)
 class PartitionedConsumerState:
-    """How far a consumer is, by partition.
+    """Progress of a consumer, by partition.
 
     Examples:
         >>> schema = pa.schema([("item", pa.string())])
@@ -147,7 +152,8 @@ class PartitionedConsumerState:
     """Microseconds of event time from the next of these to the newest, where they are most; by
     what commits say of segments, so at the longest."""
     acknowledged_us: int | None
-    """When it last acknowledged more than before; ``None``: never."""
+    """Time at which it last acknowledged more than before: microseconds since 1970; ``None``:
+    never."""
     waiting_since_us: int | None
     """Since when, by the clock, the oldest of these has been there; ``None``: there is none."""
 

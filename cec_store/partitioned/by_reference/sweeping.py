@@ -104,7 +104,10 @@ def _folders(store: Store, above: str) -> Iterator[str]:
 
 
 def _made_us(store: Store, name: str) -> int | None:
-    """When an object was made, by the store's clock; ``None`` where it is no segment."""
+    """Return when a segment was made, by the store's clock: microseconds since 1970.
+
+    ``None`` where the object is no segment, or is gone.
+    """
     try:
         decode_segment_header(store.read(name, 0, SEGMENT_HEADER_BYTES))
         return store.modified_us(name)
