@@ -127,7 +127,10 @@ class Checkpointer:
         return slots[:checks]
 
     def _fewest(self, offsets: Ints, inputs: Ints, end_offset: int, position: int) -> int | None:
-        """After checking the k oldest, window k is the oldest: the first k that is acceptable."""
+        """Return how many of these oldest windows to check; ``None`` where all are too few.
+
+        After checking the k oldest, window k is the oldest: the first k that is acceptable counts.
+        """
         checks = np.arange(len(offsets))
         q, u = end_offset + checks - offsets, position - inputs
         if len(offsets) == self.open_windows:

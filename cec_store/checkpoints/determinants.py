@@ -59,7 +59,7 @@ def determinants_behind(chain: LogReader, offset: int, begin: Ints) -> Determina
 
 
 def determinants_since(chain: LogReader, begin: Ints) -> Determinants:
-    """Those of all steps that take input from ``begin`` on, where one of them begins.
+    """Return those of all steps that take input from ``begin`` on, where one of them begins.
 
     Raises:
         RecoveryError: they are not in the log: trimmed, or no step begins there.

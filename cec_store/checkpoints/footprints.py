@@ -33,7 +33,7 @@ class FootprintOrder:
         self.live = 0
 
     def add(self, slots: Ints, offsets: Ints, inputs: Ints | int) -> None:
-        """These windows now have their newest footprint here; offsets rise."""
+        """Add the newest footprints of these windows, at these offsets, which rise."""
         if not len(slots):
             return
         self._make_room(len(slots), int(slots.max()))
@@ -49,7 +49,7 @@ class FootprintOrder:
         self.live += len(slots)
 
     def remove(self, slots: Ints) -> None:
-        """These windows have closed."""
+        """Remove these windows, which have closed."""
         self._end_entries(slots)
         self._entry_of[slots] = _NO_ENTRY
 

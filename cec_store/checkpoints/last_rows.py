@@ -39,9 +39,9 @@ def last_rows(keys: Keys) -> Ints:
 
 
 def _last_by_chunk(codes: Ints, bound: int, sizes: list[int]) -> Ints | None:
-    """From the end on, what was not seen before; ``None`` where a chunk has a key twice.
+    """Return the last row of each key, ascending; ``None`` where a chunk has a key twice.
 
-    No frame of a state store has, and a table of bytes stays in the processor's cache.
+    No frame of a state store has one twice. The table of bytes stays in the processor's cache.
     """
     is_new = np.ones(bound, np.bool_)
     left, parts, end = bound, [np.empty(0, np.int64)], len(codes)

@@ -103,7 +103,7 @@ def open_footprints(chain: LogReader, seq: int | None = None) -> tuple[pa.Table,
 
 
 def _records(chain: LogReader, newest_first: list[Frame], columns: list[str]) -> pa.Table:
-    """In the order of the log."""
+    """Return these columns of the frames' records, in the order of the log."""
     batches = [chain.records(frame, backward=True, columns=columns) for frame in newest_first]
     return pa.Table.from_batches(batches[::-1])
 

@@ -1,4 +1,4 @@
-"""How much heap, disk and how many requests a query's state takes, before there is any.
+"""Heap, disk and requests that a query's state takes, computed before there is any.
 
 Sums, not measurements: what bounds the log (Q over the open windows, versions that are kept) says
 how much it can hold at most, and one figure for the heap was measured, by bench/spark_providers.py.
@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 HEAP_BYTES_PER_KEY = 75
-"""Beside key and value: the entry of a key in the executor's map, and of its footprint."""
+"""Bytes of heap beside key and value: the entry of a key in the executor's map, and of its
+footprint."""
 HEAP_ROWS_MOST = 4
 """Keys and values of the extent take so many times those of live keys at most; docs/spark.md."""
 SMALL_EXTENT_RECORDS = 8_192
