@@ -57,7 +57,8 @@ class NeededInput:
         self._lows.append(low)
 
     def cause(self, offset: int) -> Ints:
-        """From where on input is needed for the output from ``offset`` on.
+        """Return the position from which on the output from ``offset`` on needs input, shape
+        (inputs,).
 
         Raises:
             OutOfRange: before the oldest frame that is remembered.
@@ -103,7 +104,7 @@ class Acknowledging:
         self._checkpoints = checkpoints
         self._is_noting = checkpoints or any(consumers)
         self._can_begin_anew = operator.operator_type in ALIGNING or operator.key_schema is None
-        """At any row, with an empty state."""
+        """True if the operator can begin at any row, with an empty state."""
         self._needed: NeededInput
 
     def start(self, end_offset: int) -> Ints:
@@ -141,7 +142,7 @@ class Acknowledging:
         self._needed.add_footprints(position, self._operator.preload_start())
 
     def follow(self, effects: Effects, begin: Ints, end_offset: int) -> None:
-        """Without checkpoints: which windows are open, and from where on their input is needed.
+        """Note the step's open windows and the input they need, in a run without checkpoints.
 
         ``begin`` is the step's first position, shape (inputs,): a window needs it all.
         """

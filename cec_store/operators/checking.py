@@ -57,7 +57,7 @@ class Observation:
 
     type: NetworkType
     position: tuple[int, ...]
-    """Where the run began that showed it; the beginning of the input where two such runs differ."""
+    """Start of the run that showed it; the beginning of the input where two such runs differ."""
 
 
 def observe(
@@ -190,7 +190,7 @@ class _Taking:
         luck: Luck,
     ) -> None:
         self.ends: list[Ints] = []
-        """Where each step ended, shape (inputs,)."""
+        """Position at which each step ended, shape (inputs,)."""
         self._operator = operator
         self._choosing = Choosing(operator, sources, step_rows_max, luck)
         self._position = start

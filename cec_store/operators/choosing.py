@@ -34,7 +34,7 @@ def _any_seed() -> int:
 
 @dataclass(frozen=True)
 class Luck:
-    """Where chance comes from: the clock, in microseconds since 1970, and seeds below 2**63.
+    """Source of chance: the clock, in microseconds since 1970, and seeds below 2**63.
 
     Examples:
         >>> luck = Luck(seed=lambda: 7)

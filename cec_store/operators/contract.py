@@ -58,9 +58,10 @@ class Choices:
     """Decisions of chance about a step, beside the order of its rows."""
 
     clock_us: int | None = None
-    """When it was taken, for who depends on the clock; never falls from step to step."""
+    """Time of the step in microseconds since 1970, for operators that depend on the clock; it never
+    falls from step to step."""
     seed: int | None = None
-    """From which numbers are drawn, for who draws any; below 2**63."""
+    """Seed of the step's random numbers, for operators that draw any; below 2**63."""
 
 
 NO_CHOICES = Choices()
@@ -155,8 +156,8 @@ class Operator(Protocol):
     """Chance that its output depends on. It is given in each :class:`Step` and logged,
     so that taking the same steps again does the same."""
     idle_timeout_us: int | None = None
-    """With several inputs: for how long the others wait for one that has no rows; else for ever.
-    It needs :attr:`.Chance.ARRIVALS`, as the order of the rows then depends on when they come."""
+    """Microseconds for which the other inputs wait for one that has no rows; ``None``: for ever. It
+    needs :attr:`.Chance.ARRIVALS`, as the order of the rows then depends on when they come."""
     can_be_followed: bool = False
     """True if it can be kept close to another one's log: :meth:`restore` may be called again, and
     :meth:`let_go` and :meth:`find` are there."""

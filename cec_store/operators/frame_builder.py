@@ -39,7 +39,7 @@ class FrameBuilder:
         self._frame_bytes_max = frame_bytes_max
         self._types = {column.name: column.type for column in schema.arrow}
         self.determinants = int(schema.determinants)
-        """How many of a step's records say what chance has decided."""
+        """Number of a step's records that say what chance has decided."""
 
     def parts(
         self, step: Step, effects: Effects, opened: Ints, checked: Ints
@@ -70,7 +70,8 @@ class FrameBuilder:
     def _records(
         self, step: Step, effects: Effects, footprints: Ints, kinds: NDArray[np.uint8]
     ) -> pa.RecordBatch:
-        """These output rows, a determinant if it is here, and the footprints of these slots."""
+        """Return these output rows, a determinant if it is here, and the footprints of these
+        slots."""
         rows, more = effects.rows.num_rows, len(kinds) - effects.rows.num_rows
         times_us, positions = _with_begin(step)
         arrays = [

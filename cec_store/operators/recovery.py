@@ -70,7 +70,7 @@ class Recovery:
 
 
 class Recovering(Protocol):
-    """How a runner's operator gets to where the log's end stands: :func:`recover`, or another."""
+    """Function that brings a runner's operator to the log's end: :func:`recover`, or another."""
 
     def __call__(
         self,
@@ -98,9 +98,9 @@ class Restored:
     replay_upto: Ints
     """Input below it is reflected in the log."""
     needed_from: Ints | None
-    """From where on a recovery by these footprints would preload input."""
+    """Position from which on a recovery by these footprints would preload input."""
     preload_from: Ints | None
-    """From where on it is still to be preloaded."""
+    """Position from which on input is still to be preloaded."""
     extent: Extent
     determinants: Determinants | None = None
     """Decisions for the steps from ``taken_upto`` on; ``None``: to be looked for in the log."""

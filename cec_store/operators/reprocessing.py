@@ -1,4 +1,4 @@
-"""Without checkpoints: an empty operator takes its input again, and what the log has is dropped.
+"""Recovery without checkpoints: input is taken again, and output that the log has is dropped.
 
 Upstream backup (high-availability paper, 5.2). The input's queues keep all from the position on
 that the operator has acknowledged at level 1, which is before the first row of every window that

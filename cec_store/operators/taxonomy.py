@@ -22,7 +22,7 @@ class NetworkType(str, Enum):
     REPEATABLE = "repeatable"
     """Each output comes of one tuple of each input: filter, map."""
     CONVERGENT = "convergent-capable"
-    """From an empty state it comes to the same output in the end: aligned windows."""
+    """The same output in the end, also from an empty state: aligned windows."""
     DETERMINISTIC = "deterministic"
     """The same from the same state; from an empty one its windows may never align again."""
     ARBITRARY = "arbitrary"
@@ -30,7 +30,7 @@ class NetworkType(str, Enum):
 
 
 ALIGNING = (NetworkType.REPEATABLE, NetworkType.CONVERGENT)
-"""From an empty state these come to the same output again, so they can begin in the middle."""
+"""Classes that come to the same output again from an empty state, so can begin in the middle."""
 
 
 class RecoveryType(str, Enum):
@@ -58,9 +58,9 @@ class Chance(Flag):
 
     NONE = 0
     ARRIVALS = auto()
-    """In which order rows of different inputs come."""
+    """Order in which rows of different inputs come."""
     CLOCK = auto()
-    """When a step is taken."""
+    """Time at which a step is taken."""
     RANDOM = auto()
     """Numbers that are drawn."""
 

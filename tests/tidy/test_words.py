@@ -23,7 +23,6 @@ OPENINGS_LEFT = {
     "connectors": 89,
     "indexes": 1,
     "inspector": 51,
-    "operators": 36,
     "placement": 32,
     "recovery_plans": 3,
     "report": 2,

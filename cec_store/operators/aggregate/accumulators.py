@@ -215,7 +215,8 @@ class Accumulators:
         return average
 
     def _some(self, arrays: Arrays, column: str) -> NDArray[np.bool_] | None:
-        """Which windows have taken a value of this column; ``None`` for all."""
+        """Return True for each window that has taken a value of this column; ``None`` where all
+        have."""
         counts = arrays[self._place[f"count({column})"]]
         return None if counts.all() else counts > 0
 

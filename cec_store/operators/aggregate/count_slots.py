@@ -80,7 +80,8 @@ class CountSlots(Slots):
         self.fold_restored(np.maximum(slots.ravel(), -1), at, rows)
 
     def trim(self) -> None:
-        """Where windows overlap a key always has one, and its slots do not stand at its code."""
+        """Trim unless windows overlap: a key always has one then, and its slots are not at its
+        code."""
         if self._window.lanes == 1:
             super().trim()
 
@@ -95,7 +96,7 @@ class CountSlots(Slots):
         return self.keys.bound * self._window.lanes
 
     def _entries(self, codes: Ints, at: Ints) -> tuple[Ints, Ints, Ints, Ints]:
-        """Which rows go to which window: slot, row, the row's place in it, the window's ordinal.
+        """Return which rows go to which windows: slots, rows, their places, the windows' ordinals.
 
         ``codes`` ascend, and ``at``, the rows, ascend within a code.
         """

@@ -1,4 +1,4 @@
-"""When windows that wait too long are given up: by the clock, whatever their rows say."""
+"""Deadlines of windows that wait too long: by the clock, whatever their rows say."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Deadlines:
         self._of_slot: Ints = np.zeros(1, np.int64)
 
     def opened(self, slots: Ints, own_slots: int, clock_us: int) -> None:
-        """These have opened by this clock; those below ``own_slots`` are no windows."""
+        """Note windows that have opened by this clock; slots below ``own_slots`` are no windows."""
         windows = slots[slots >= own_slots]
         self._note(windows, np.full(len(windows), clock_us + self._timeout_us))
 

@@ -71,7 +71,7 @@ class Slots(ABC):
     own_fields: tuple[pa.Field, ...] = ()
     """State beside that of windows, null in theirs."""
     own_slots = 0
-    """How many slots that state has, before those of windows."""
+    """Number of slots of that state, before those of windows."""
     late_rows = 0
     """Rows that came too late for at least one of their windows."""
     closes_early = False

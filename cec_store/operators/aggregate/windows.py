@@ -1,4 +1,4 @@
-"""Which windows a row belongs to, and when each of them ends.
+"""Windows that a row belongs to, and the end of each.
 
 Where the advance is smaller than the size, successive windows of a key overlap. They are
 separate windows that both take the rows in the overlap (CEC paper, II). ``lanes`` is how many

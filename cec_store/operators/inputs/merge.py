@@ -110,7 +110,7 @@ def merge(
 
 
 def _decided(pending: list[_PendingRows]) -> list[int]:
-    """How many rows of input_rows input's come before all rows still to be read."""
+    """Return how many rows of each input come before all rows still to be read."""
     reading = [
         (int(input_rows.due_us[-1]), j)
         for j, input_rows in enumerate(pending)

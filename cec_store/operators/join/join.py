@@ -77,7 +77,7 @@ class WindowJoin(Operator):
         self._on = list(on)
         self._within_us = within_us
         self._kept_us = (within_us, within_us)
-        """By input how far below the watermark a row can still match."""
+        """Microseconds below the watermark within which a row can still match, by input."""
         left_schema, right_schema = stored_schema(left_schema), stored_schema(right_schema)
         self._keys = KeyEncoder(key_schema(left_schema, right_schema, self._on))
         self.output_schema = joined_schema(left_schema, right_schema, self._on, suffixes)

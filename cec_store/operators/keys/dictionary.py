@@ -133,7 +133,8 @@ def _weights(count: int) -> Ints:
 
 
 def _ends(values: pa.Array) -> Ints:
-    """Where each value of a ``large_binary`` column starts, and where the last one ends."""
+    """Return the byte at which each value of a ``large_binary`` column starts, and the end of the
+    last."""
     ends: Ints = np.frombuffer(values.buffers()[1], np.int64, len(values) + 1, 8 * values.offset)
     return ends
 

@@ -58,7 +58,7 @@ def key_type(data_type: pa.DataType) -> pa.DataType:
 
 
 def valid_of(column: pa.Array) -> NDArray[np.bool_] | None:
-    """Which values are not null; ``None`` where all are."""
+    """Return True for each value that is not null; ``None`` where no value is null."""
     if column.null_count == 0:
         return None
     return flags_of(column.is_valid())
@@ -89,7 +89,7 @@ class KeyEncoder:
 
     @property
     def size(self) -> int:
-        """How many keys have a code."""
+        """Number of keys that have a code."""
         return self._table.size
 
     def encode(self, columns: Sequence[pa.Array]) -> Ints:

@@ -93,7 +93,7 @@ class WordTable:
     def _equal(
         self, codes: NDArray[np.int32], words: Sequence[Ints], nulls: Ints | None, rows: Ints | None
     ) -> NDArray[np.bool_]:
-        """Where ``codes`` (-1: none) name the tuple of the row."""
+        """Return True for each row whose tuple its code names; code -1 names none."""
         equal = codes >= 0
         for held, word in zip(self.words, words, strict=True):
             equal &= held[codes] == (word if rows is None else word[rows])

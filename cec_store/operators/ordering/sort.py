@@ -69,7 +69,7 @@ class BSort(Operator):
         self._sums: Ints = NO_SLOTS
         self._slots: Ints = NO_SLOTS
         self._place: Ints = np.zeros(1, np.int64)
-        """Where the row of each slot waits."""
+        """Place of each slot's row among those that wait."""
         self.idle_timeout_us = idle_timeout_us
         self.chances = chance_of_order(by_arrival, idle_timeout_us)
         if self.chances:
