@@ -257,9 +257,10 @@ class LogCost:
 
 
 def log_cost(system: System, query: Query, extent_factor: float) -> LogCost:
-    """Without CHECKs the extent is 2 N; a smaller Q asks for one of each window every (Q/N - 1) W.
+    """Return the cost of a query's log with an extent of at most ``extent_factor`` times N.
 
-    No window can be checked more often than there are frames.
+    Without CHECKs the extent is 2 N; a smaller Q asks for one of each window every (Q/N - 1) W. No
+    window can be checked more often than there are frames.
     """
     interval_s, window_s = system.interval_s, query.window_s
     checked_s = max(interval_s, min(1.0, extent_factor - 1) * window_s)

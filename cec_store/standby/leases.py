@@ -39,7 +39,7 @@ _FREE_PERIODS = 3
 
 @dataclass(frozen=True)
 class KeepAlive:
-    """How often a holder gives a sign of life, how many may be missed; by default as the paper.
+    """Period of a holder's signs of life, and how many may be missed; by default as the paper.
 
     Examples:
         >>> KeepAlive(period_s=0.5, misses=4).timeout_s

@@ -134,7 +134,10 @@ def refuse_lost_input(sources: Sequence[Source], needed: Ints) -> None:
 
 
 def needed_input(scheme: Scheme, chain: Chain, sources: Sequence[Source]) -> Ints:
-    """From where on a takeover reads the inputs, shape (inputs,); T, where there is a state."""
+    """Return the position from which on a takeover reads the inputs, shape (inputs,).
+
+    That is T, where there is a state.
+    """
     nothing = np.zeros(len(sources), np.int64)
     if scheme is Scheme.UPSTREAM:
         saved = [source.effects_saved() for source in sources if isinstance(source, QueueInput)]

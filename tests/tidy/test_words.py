@@ -27,7 +27,6 @@ OPENINGS_LEFT = {
     "recovery_plans": 3,
     "report": 2,
     "signals": 1,
-    "standby": 7,
     "verbs": 4,
 }
 LOCALS_LEFT = {

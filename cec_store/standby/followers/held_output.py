@@ -110,7 +110,7 @@ class HeldOutput:
             yield concat(parts)
 
     def rows_behind(self, upto: Ints) -> int:
-        """How many of these there are."""
+        """Return the number of rows that :meth:`behind` yields."""
         self.trim(upto)
         first = next(self._all(), None)
         if first is None:

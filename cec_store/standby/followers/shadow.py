@@ -82,7 +82,7 @@ class Shadow:
         self._timestamp_us = 0
         """Timestamp of the last row taken, in microseconds."""
         self._lacks = np.zeros(1024, np.bool_)
-        """By slot: open, and no footprint of it has been seen."""
+        """True by slot for an open window of which no footprint has been seen."""
         self._unsettled: deque[NewRecords] = deque()
         """Records of windows that have not been opened here yet."""
         self._needed_from: Ints | None = None

@@ -41,7 +41,7 @@ class Network:
     operators: tuple[Operator, ...]
     streams: int = 1
     refills: bool = True
-    """From an empty state, windows open one after the other; else all are open at once."""
+    """True if windows open one after the other from an empty state; else all are open at once."""
 
     @property
     def type(self) -> NetworkType:

@@ -71,7 +71,7 @@ class Protocol:
         self.message_bytes = 0.0
         """Sent for availability, beside what goes with each tuple."""
         self.held_s = 0.0
-        """How long outputs together were kept back until they might be sent."""
+        """Seconds for which outputs together were kept back until they might be sent."""
         self._random = random
 
     @property
