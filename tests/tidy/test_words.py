@@ -22,7 +22,6 @@ OPENINGS_LEFT = {
     "cec_store": 1,
     "connectors": 89,
     "indexes": 1,
-    "inspector": 51,
     "placement": 32,
     "recovery_plans": 3,
     "report": 2,

@@ -41,7 +41,8 @@ class ChangedRows:
 
 
 def read_head(folder: Folder, name: str) -> ChangedRows | None:
-    """How a file begins; ``None`` where it is compressed in a way that is not read here.
+    """Return the beginning of a file; ``None`` where it is compressed in a way that is not read
+    here.
 
     Raises:
         CorruptLog: it cannot be decompressed, or begins as nothing does.

@@ -26,7 +26,7 @@ class StoreFigures:
     def restarted(
         self, files: StoreFiles, version: int | None, unique_id: str | None = None
     ) -> StoreFigures:
-        """With what a restart at this version reads, if one is asked for.
+        """Return the figures with what a restart at this version reads, if one is asked for.
 
         Raises as :func:`cec_store.inspector.built_in.loads.load_of`.
         """
@@ -36,7 +36,11 @@ class StoreFigures:
 
 
 def figures_of(files: StoreFiles) -> StoreFigures:
-    """Without a restart; ``FileNotFoundError`` where Spark has deleted one meanwhile."""
+    """Return the figures without a restart.
+
+    Raises:
+        FileNotFoundError: Spark has deleted a file meanwhile.
+    """
     own, shared = files.files, files.shared
     versions = [file.version for file in own]
     return StoreFigures(

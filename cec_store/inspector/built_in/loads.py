@@ -45,7 +45,7 @@ class Chain:
 
 
 def chain_of(files: StoreFiles, version: int, unique_id: str | None = None) -> Chain:
-    """Which files Spark would read.
+    """Return the files that Spark would read for a version.
 
     Raises:
         CorruptLog: one is missing, or one that names others is damaged.

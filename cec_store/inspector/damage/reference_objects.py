@@ -79,13 +79,13 @@ class ReferencedFrame(NamedTuple):
 
 
 class BadPlace(NamedTuple):
-    """Where the frames of a segment end before they should."""
+    """Place at which the frames of a segment end before they should."""
 
     byte: int
     reason: str
     is_newer: bool
     first_offset: int
-    """In the partition: of the first record that is out of reach."""
+    """Offset in the partition of the first record that is out of reach."""
 
 
 def frames_of(segment: dict[str, Any], data: bytes) -> Iterator[ReferencedFrame | BadPlace]:

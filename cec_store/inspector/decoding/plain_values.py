@@ -57,7 +57,7 @@ def _texts(column: pa.Array) -> list[str | None]:
 
 
 def _moment(value: int | None, unit: str) -> str | None:
-    """To the unit's own precision, nanoseconds included."""
+    """Return the time as text to the unit's own precision, nanoseconds included."""
     if value is None:
         return None
     if unit != "ns":
@@ -106,7 +106,8 @@ def records_as_rows(records: pa.RecordBatch) -> list[dict[str, Any]]:
 
 
 def finite(value: Any) -> Any:
-    """With ``null`` for NaN and the infinities as text, which JSON has no numbers for."""
+    """Return the value with ``null`` for NaN and text for the infinities, which JSON has no numbers
+    for."""
     if isinstance(value, float) and not np.isfinite(value):
         return None if np.isnan(value) else str(value)
     if isinstance(value, dict):
@@ -117,7 +118,8 @@ def finite(value: Any) -> Any:
 
 
 def printable(text: str) -> str:
-    """On one line, and with nothing in it that a terminal would obey: logs may come from anyone."""
+    """Return the text on one line, without what a terminal would obey: logs may come from
+    anyone."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

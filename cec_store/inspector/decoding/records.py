@@ -54,7 +54,7 @@ class _Group:
     is_decoded: bool
 
     def among(self, rows: Ints) -> tuple[Ints, Ints]:
-        """Which of these rows are in the group, and where in the group they are."""
+        """Return the indices of these rows that are in the group, and their places in the group."""
         at = np.minimum(np.searchsorted(self.rows, rows), len(self.rows) - 1)
         here = np.flatnonzero(self.rows[at] == rows)
         return here, at[here]
@@ -105,7 +105,8 @@ class RecordDecoder:
         return [group for group in groups if len(group.rows)]
 
     def rows(self, records: pa.RecordBatch, first_offset: int, rows: Ints) -> Iterator[RecordRow]:
-        """These records, a thousand at a time, so that a huge frame is no huge list."""
+        """Yield these records, decoded a thousand at a time, so that a huge frame is no huge
+        list."""
         groups = self._groups(records)
         for start in range(0, len(rows), _AT_A_TIME):
             some = rows[start : start + _AT_A_TIME]

@@ -98,7 +98,8 @@ class RestartCost(CrashCost):
     """Time to restore the state of all logs, in seconds."""
 
     cores: int
-    """How many load at the same time: those given, or one for each partition where that is less."""
+    """Number of cores that load at the same time: those given, or one for each partition where that
+    is less."""
 
 
 def restart_cost(loads: Sequence[LogLoad], rates: LoadRates, cores: int) -> RestartCost:

@@ -93,7 +93,7 @@ class CommitSummary:
     closed: Ints
     """Windows that were open before it and that it closes."""
     footprints: Ints
-    """Those of which it has a footprint that no policy wrote, in the order of the records."""
+    """Windows of which it has a footprint that no policy wrote, in the order of the records."""
     footprint_rows: Ints
     """Row of each such footprint among the records that no policy wrote."""
     others: int
@@ -139,7 +139,7 @@ class RecordedExtent:
         return commit.renewed
 
     def history(self, first: int) -> ExtentHistory:
-        """From one of the commits on."""
+        """Return the history from commit ``first`` on."""
         figures = np.array(self.figures[first:], np.int64).reshape(-1, 3)
         return ExtentHistory(figures[:, 0], figures[:, 1], figures[:, 2])
 

@@ -28,7 +28,8 @@ class LastRestart:
     committed_us: int
     """Time at which its last store was committed: microseconds since 1970 UTC."""
     first_batch_s: float
-    """From when it began to there: its load and its work, and the outage if it began before."""
+    """Seconds from its beginning to that time: its load and its work, and the outage if it began
+    before."""
     later_batch_s: float | None
     """The median of the batches since; ``None`` where there is none."""
 

@@ -109,7 +109,7 @@ class LogHistory:
     damage: list[Fault] = field(default_factory=list)
     """Places that could not be read."""
     frames: int = 0
-    """Those with records, as are all of these figures."""
+    """Frames with records, as are all of these figures."""
     records: int = 0
     bytes: int = 0
     """Bytes of all segments."""

@@ -42,7 +42,7 @@ _SLICE_ROWS = 1 << 15
 
 @dataclass(frozen=True)
 class OldestFootprints:
-    """Where open windows can be read, oldest first, and these records."""
+    """Offsets of open windows' footprints, oldest first, and these records."""
 
     offsets: list[int]
     records: pa.RecordBatch
@@ -99,7 +99,7 @@ class _Search:
         self._start = start
         self._keys_max = keys_max
         self._newest: Ints = np.full(1024, _GONE, np.int64)
-        """By key's number: the offset of its footprint."""
+        """Offset of each key's footprint, by the key's number."""
         self._sieve: NDArray[np.bool_] = _NO_SIEVE
         self._suspects: list[list[pa.Array]] = []
         """Keys that passed the sieve and have not been looked up yet."""
@@ -147,7 +147,7 @@ class _Search:
                 self._sieve[_sieve_bits_of(self._keys.keys(live).flatten())] = True
 
     def _strike_out(self, keys: pa.RecordBatch) -> None:
-        """These keys come again; most of them are none of those remembered."""
+        """Strike out keys that come again; most of them are none of those remembered."""
         columns = key_columns(keys.column(KEY))
         maybe = np.empty(len(keys), np.bool_)
         for start in range(0, len(keys), _SLICE_ROWS):
@@ -170,7 +170,10 @@ class _Search:
 
 
 def _sieve_bits_of(columns: list[pa.Array]) -> NDArray[np.uint64]:
-    """Without the first of :func:`key_columns`: null keys are few, or all there is."""
+    """Return the place in the sieve of each key.
+
+    The first of :func:`key_columns` is left out: null keys are few, or all there is.
+    """
     bits: NDArray[np.uint64] = sketches_of(columns[1:]) & np.uint64((1 << _SIEVE_BITS) - 1)
     return bits
 

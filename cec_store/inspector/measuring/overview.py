@@ -101,7 +101,10 @@ class _Look:
             known.append(str(error))
 
     def begin_batch(self) -> int | None:
-        """When the batch began that Spark's files name; sets :attr:`at` to its version."""
+        """Return when the batch began that Spark's files name, in microseconds since 1970.
+
+        ``None`` where that is not known. Sets :attr:`at` to the batch's version.
+        """
         checkpoint = self.place.checkpoint
         assert checkpoint is not None
         try:

@@ -20,8 +20,8 @@ from cec_store.values import MIN_TIMESTAMP_US
 
 @dataclass(frozen=True)
 class DumpFilter:
-    """Which records are wanted; ``until`` is not included. Frames without records come along
-    unless something is asked that they cannot answer."""
+    """Selection of records; ``until`` is not included. Frames without records come along unless
+    something is asked that they cannot answer."""
 
     kinds: frozenset[RecordKind] = frozenset(RecordKind)
     since_offset: int = 0
@@ -34,11 +34,11 @@ class DumpFilter:
     key: KeyTest | None = None
     segment_id: int | None = None
     at: int | str | None = None
-    """Only what this version of a state log builds on."""
+    """Version of a state log of which only what it builds on is shown."""
     records: bool = True
     """Show records, not only frames."""
     last: int | None = None
-    """Only the last so many records; frames, where records are not shown."""
+    """Number of records to show, the last ones; of frames, where records are not shown."""
     max_bytes: int | None = None
     """Look no further than so many bytes of frames."""
 

@@ -45,7 +45,7 @@ class DamageRow:
     byte: int
     what: str
     acknowledged: bool
-    """If not, it is an unfinished write at the end, which is no fault."""
+    """True if it was acknowledged; else it is an unfinished write at the end, which is no fault."""
 
 
 @dataclass(frozen=True)

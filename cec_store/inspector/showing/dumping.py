@@ -32,7 +32,7 @@ class Chosen:
     rows: Ints | None = None
     """``None``: all, which have not been looked at."""
     records: pa.RecordBatch | None = None
-    """If they have been decoded already."""
+    """Records of the frame, if they have been decoded already."""
     problem: str = ""
     """Reason that they cannot be decoded."""
 

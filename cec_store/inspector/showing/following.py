@@ -50,7 +50,7 @@ class _Progress:
     bad_looks: int = 0
     """Number of looks in a row that have met it."""
     is_reported: bool = False
-    """That the segment has no sound header."""
+    """True once it is reported that the segment has no sound header."""
     shown: array[int] = field(default_factory=lambda: array("Q"))
     """Identities of the frames shown, in a state log."""
 
@@ -149,7 +149,8 @@ class QueueFollower(Follower):
         return known.manifest, known.noted
 
     def _stop(self, scan: SegmentScan) -> int:
-        """Where a segment ends that has a successor: what stands behind is not of the log."""
+        """Return the end of a segment that has a successor: what stands behind is not of the
+        log."""
         successor = SegmentScan.if_there(self._folder, scan.segment_id + 1)
         header = successor.header if successor is not None else None
         is_next = header is not None and header.prev_segment == scan.segment_id
@@ -195,7 +196,7 @@ class QueueFollower(Follower):
 
 
 def _claim(frame: ScannedFrame) -> int:
-    """Up to where a frame says that its segment is on disk."""
+    """Return the byte up to which a frame says that its segment is on disk."""
     # A segment is published only once its first frame is on disk.
     is_first = frame.byte == SEGMENT_HEADER_BYTES
     return frame.end_byte if is_first else frame.header.durable_upto

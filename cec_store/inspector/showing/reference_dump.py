@@ -46,7 +46,7 @@ def dump_reference(queue: ReferenceQueue, number: int, selection: DumpFilter) ->
 
 
 def _may_hold(segment: dict[str, Any], selection: DumpFilter) -> bool:
-    """By what the commit says of it: others are not read."""
+    """Return True if a segment may hold selected records, by its commit; others are not read."""
     end = segment["first_offset"] + segment["records"]
     return bool(
         end > selection.since_offset

@@ -49,7 +49,7 @@ class FrameChecks:
         self._has_schema = False
         self._repeats: dict[tuple[str, str], int] = {}
         self._link: tuple[int, int] | None = None
-        """Where the next frame begins, and the chain CRC before it."""
+        """Byte at which the next frame begins, and the chain CRC before it."""
 
     @property
     def end_offset(self) -> int:
@@ -80,7 +80,7 @@ class FrameChecks:
             self.faults.append(segment.fault(kind, byte, what))
 
     def unlisted(self) -> list[Note]:
-        """How many faults were found that are like others."""
+        """Return notes that count the faults found beyond those that are listed."""
         return [
             Note(path, 0, f"{count - _REPEATS_MAX} more faults of the kind {kind} in this segment")
             for (path, kind), count in self._repeats.items()
@@ -106,7 +106,8 @@ class FrameChecks:
         return "the last frames are of a step that was not finished; not a fault"
 
     def _last_byte(self) -> int:
-        """Where the last frame with records stands in its segment."""
+        """Return the byte in its segment of the last frame with records; 0 where it is not
+        known."""
         return 0 if self._previous is None else self._previous[1]
 
     def frame(self, segment: LogSegment, scanned: ScannedFrame, is_sound: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""Which versions of a state log can be rebuilt, as far as headers show; looked at all at once.
+"""Versions of a state log that can be rebuilt, as far as headers show; looked at all at once.
 
 What :mod:`cec_store.state_logs.versions` says of one version, for all of them: where each begins to
 be needed, and how far back its segment and those that it builds on reach without a break.
@@ -26,11 +26,11 @@ class KeptVersions:
     def __init__(self, tree: StateTree) -> None:
         self._tree = tree
         self._reach: dict[int, int] = {}
-        """By segment: the oldest record that can be read going back from it."""
+        """Oldest record that can be read going back from each segment."""
         self._break: dict[int, CecError] = {}
-        """By segment: why nothing before that record can be."""
+        """Reason that nothing before that record can be, by segment."""
         self._bases: dict[int, tuple[int, int]] = {}
-        """By segment: the one that it builds on, and on how many bytes of it."""
+        """Segment that each one builds on, and how many bytes of it."""
         for segment_id in tree.ids:
             self._look_back(tree.segment(segment_id))
         versions = self._gather("version")
@@ -102,7 +102,7 @@ class KeptVersions:
 
     @property
     def whole(self) -> Ints:
-        """Those that can be rebuilt."""
+        """Versions that can be rebuilt, ascending."""
         return self.numbers[self.is_whole]
 
     def problem(self, at: int | str) -> CecError | None:
@@ -145,7 +145,7 @@ class KeptVersions:
         return needing
 
     def _bytes_built_on(self, top: int, segment_id: int) -> int:
-        """How much of a segment another one builds on, over however many between."""
+        """Return how many bytes of a segment another one builds on, over however many between."""
         while top in self._bases:
             top, size = self._bases[top]
             if top == segment_id:

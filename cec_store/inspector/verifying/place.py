@@ -83,7 +83,7 @@ class _PlaceVerifier:
         self._notes += [replace(note, log=note.log or log) for note in notes]
 
     def _lost_logs(self) -> list[Log]:
-        """Those that Spark counts and of which there is not even a folder."""
+        """Return the logs that Spark counts and of which there is not even a folder."""
         if self._spark is None or self._place.checkpoint is None:
             return []
         present = {(log.operator, log.partition, log.store) for log in self._place.logs}

@@ -152,7 +152,10 @@ class RecordChecks:
             yield "timestamps", f"the header says {claimed}, the records are {span}"
 
     def _check_windows(self, header: FrameHeader) -> Iterator[tuple[str, str]]:
-        """Only where the header's own extent is known in full: not after trimming or damage."""
+        """Yield what is wrong with N and q, if the header's own extent is known in full.
+
+        It is not after trimming or damage.
+        """
         assert self._recount is not None
         if not header.is_counted:
             return

@@ -37,7 +37,7 @@ class Verification:
     index: str
     """State of the index in words."""
     versions: int | None = None
-    """How many can be rebuilt; ``None`` of a queue."""
+    """Number of versions that can be rebuilt; ``None`` of a queue."""
     first_version: int | None = None
     last_version: int | None = None
     """The oldest and the newest of them."""

@@ -51,15 +51,16 @@ class SparkFiles:
         self.batches: list[int] = []
         """Committed ones of which the offsets are kept, ascending."""
         self.schemas: dict[tuple[int, str], StateSchema] = {}
-        """By operator and store, as far as they can be read."""
+        """Schemas by operator and store, as far as they can be read."""
         self._with_variables: list[tuple[int, str]] = []
         """Operators and stores that keep several tables."""
         self.is_ours = True
         """True if our provider keeps the state."""
         self._commits: dict[int, Commit] = {}
-        """By batch, as far as they can be read: every store asks each."""
+        """Commits by batch, as far as they can be read: every store asks each."""
         self._partitions: dict[int, int] = {}
-        """By batch: in how many state was after it; Spark can repartition a checkpoint."""
+        """Number of partitions that had state after each batch; Spark can repartition a
+        checkpoint."""
 
     def check(self) -> None:
         """Check metadata, batches and schemas; faults and notes go to the attributes."""
@@ -72,7 +73,8 @@ class SparkFiles:
             self._check_operators()
 
     def _check_operators(self) -> None:
-        """With checkpoint format V2 the newest commit says which operators have state."""
+        """Report missing folders of operators that have state by the newest commit, in format
+        V2."""
         present = {log.operator for log in self._logs}
         newest = self._commits.get(self.batches[-1]) if self.batches else None
         for operator in sorted({*((newest and newest.unique_ids) or {})} - present):
@@ -298,7 +300,8 @@ def _store_of(log: Log) -> tuple[int, str]:
 
 
 def _schema_folders(operator: FolderTree, store: str) -> Iterator[FolderTree]:
-    """Where Spark keeps what it notes of an operator, and of one of its stores."""
+    """Yield the folders in which Spark keeps what it notes of an operator, and of one of its
+    stores."""
     folders = operator.folders()
     for inside in folders, folders["0"].folders() if "0" in folders else {}:
         if METADATA_FOLDER in inside:

@@ -62,7 +62,7 @@ class _StateLogVerifier:
         self._notes = list(files.notes)
         self._segments: dict[int, LogSegment] = {}
         self._lost: dict[tuple[str, int], tuple[int, int]] = {}
-        """By the position of a gap: the versions that stood from there on."""
+        """First and last version that stood from a gap on, by the gap's position."""
         self._frames = self._records = self._bytes = 0
 
     def run(
@@ -219,7 +219,7 @@ class _StateLogVerifier:
             self._notes.append(Note(segment.scan.path, 16, what))
 
     def _start(self, segment: LogSegment, frame_checks: FrameChecks) -> None:
-        """Where the stream goes on in this segment: at the end of the frame that it builds on."""
+        """Let the stream go on in this segment at the end of the frame that it builds on."""
         header = segment.scan.header
         if header is None or not segment.acknowledged:
             return

@@ -1,4 +1,4 @@
-"""Which versions of a state log cannot be read, and which damage that comes from."""
+"""Versions of a state log that cannot be read, and the damage that each of them comes from."""
 
 from __future__ import annotations
 
