@@ -1,4 +1,4 @@
-"""Which node holds copies of which key groups, and when groups move: pure, from loads to plans.
+"""Places of key groups and their copies on nodes, and moves of groups: pure, from loads to plans.
 
 Algorithms, constraints and figures are those of Madsen and Zhou, *Dynamic Resource Management in a
 Massively Parallel Stream Processing Engine* (2015); docs/placement.md.

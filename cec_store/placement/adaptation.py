@@ -1,4 +1,4 @@
-"""When key groups move, and where to: the paper's section 7.2, its simple adaptation algorithm.
+"""Moves of key groups, and their targets: the paper's section 7.2, its simple algorithm.
 
 Pure: from loads and a layout to a plan, which can be printed, and carried out or not.
 """

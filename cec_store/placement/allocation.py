@@ -1,4 +1,4 @@
-"""Where copies go: baseline, even distribution and correlated distribution (5, Algorithm 3).
+"""Places of copies: baseline, even distribution and correlated distribution (5, Algorithm 3).
 
 Constraint 1: no node has a copy of a group that it processes, nor two copies of one group. It
 always holds. Constraint 2: the load of the groups whose copies a node has is at most ``spread``
@@ -21,7 +21,7 @@ ROUNDING = 1e-9
 
 
 def allowed_places(layout: Layout, copies: int | Ints, may_hold: Bools | None = None) -> Bools:
-    """Where a copy of each group may be; shape (groups, nodes).
+    """Return True where a copy of each group may be; shape (groups, nodes).
 
     Args:
         copies: of each group, or of all alike.
@@ -59,7 +59,7 @@ def baseline(
 def even(
     layout: Layout, copies: int, random: np.random.Generator, may_hold: Bools | None = None
 ) -> Layout:
-    """At random, but no node has more copies than ⌈copies / nodes⌉.
+    """Return a layout with copies at random, but no more on any node than ⌈copies / nodes⌉.
 
     Where owners make that impossible, as few copies as can be are above it.
     """
@@ -121,7 +121,7 @@ def correlated(
     reading: Reading = Reading.NODE,
     least: float | None = None,
 ) -> Layout:
-    """Where load falls while that of the group rises: Algorithm 3.
+    """Return a layout with copies where load falls while that of the group rises: Algorithm 3.
 
     Args:
         loads: shape (groups, samples), in a unit that adds up.

@@ -44,7 +44,8 @@ class Draft:
         return shares
 
     def fits(self, group: int, most: float | None) -> Bools:
-        """Which nodes can take a group and stay within this share, if any; shape (nodes,)."""
+        """Return True for nodes that can take a group and stay within this share, if any; shape
+        (nodes,)."""
         capacity = self.nodes.capacity
         able: Bools = (capacity > 0) & ~self.nodes.draining
         if most is not None:
@@ -92,7 +93,8 @@ class Draft:
         return False
 
     def _best(self, groups: Ints, excess: float, most: float) -> tuple[int, int] | None:
-        """Which group goes, and where to."""
+        """Return the group that goes and the node that takes it; ``None`` where no node may take
+        any."""
         enough = self.load[groups] >= excess - EQUAL
         order = np.lexsort((np.where(enough, self.load[groups], -self.load[groups]), ~enough))
         receivers = self._receivers()

@@ -17,7 +17,7 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 NOWHERE = -1
-"""In place of a node's index: the group has no owner, or lacks this copy."""
+"""Value in place of a node's index: the group has no owner, or lacks this copy."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +96,7 @@ class Layout:
         return replace(self, holders=holders)
 
     def moved(self, group: int, target: int) -> Layout:
-        """After a migration.
+        """Return the layout after a migration.
 
         Where the target had a copy, the old owner's state has become one in its place (Algorithms 1
         and 2); else the copies stay where they were.
@@ -115,7 +115,8 @@ class Layout:
 
 
 def violations(layout: Layout) -> list[str]:
-    """Where constraint 1 does not hold: a copy with its group, or with another of its copies."""
+    """Return breaches of constraint 1 in words: a copy with its group, or with another of its
+    copies."""
     problems = []
     for group, owner, row in zip(
         layout.groups, layout.owner.tolist(), layout.holders.tolist(), strict=True

@@ -14,7 +14,7 @@ from cec_store.placement.protocols import Protocol
 
 @dataclass(frozen=True)
 class Rules:
-    """When to act.
+    """Thresholds and limits by which groups move and nodes are freed.
 
     Raises:
         ValueError: thresholds that contradict each other.
@@ -25,16 +25,16 @@ class Rules:
     underload: float = 0.3
     """The share of all capacity below which a node is freed."""
     aim: float = 0.7
-    """How full nodes are after one was freed, or enough were added."""
+    """Share of capacity that nodes use at most after one was freed, or enough were added."""
     moves_max: int = 0
-    """In one plan; 0: as many as it takes."""
+    """Moves in one plan at most; 0: as many as it takes."""
     nodes_min: int = 1
     scales: bool = True
     """Free nodes that are not needed, and ask for more."""
     fills: bool = True
     """Give a node that owns too few groups its fair share, such as one that joins."""
     assisted: Protocol = Protocol.CPAL
-    """How groups move to a node that has a copy."""
+    """Protocol by which groups move to a node that has a copy."""
     paired: bool = False
     """Choose the least used node in any case, as in Flux, which the paper follows.
 
@@ -62,7 +62,7 @@ class Nodes:
     """
 
     capacity: Floats
-    """In the unit of the loads; 0: it takes no groups."""
+    """Capacity of each node in the unit of the loads; 0: it takes no groups."""
     external: Floats
     """Load on each node beside its groups, in the unit of the loads."""
     draining: Bools
@@ -104,7 +104,7 @@ class Plan:
     """Moves to make now, in their order, and the nodes to free or to ask for."""
 
     layout: Layout
-    """After all of it."""
+    """Layout after all of the plan."""
     moves: tuple[Move, ...] = ()
     nodes_wanted: int = 0
     """More nodes, since what overloads the others fits nowhere."""

@@ -42,7 +42,7 @@ class Links:
     """C: how long a message waits behind data at its receiver, at most."""
     bytes_per_s: float = 125e6
     state_bytes_per_s: float = 25e6
-    """To write a state as bytes and to read it again."""
+    """Bytes per second at which a state is written as bytes and read again."""
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -63,12 +63,12 @@ class Group:
 
     state_bytes: float
     replay_rows: float
-    """After the newest copy: β over all upstream instances."""
+    """Rows after the newest copy: β over all upstream instances."""
     row_bytes: float = 100.0
     row_s: float = 10e-6
     """μ: to process one."""
     rows_per_s: float = 0.0
-    """That come meanwhile."""
+    """Rows per second that come meanwhile."""
     upstreams: int = 1
 
     def __post_init__(self) -> None:
@@ -86,9 +86,9 @@ class Cost:
     """Completion time and added latency of one migration, in seconds."""
 
     completion_s: float
-    """From the order until the target alone is responsible."""
+    """Seconds from the order until the target alone is responsible."""
     latency_s: float
-    """How long rows of the group wait."""
+    """Seconds that rows of the group wait."""
 
 
 def cost(protocol: Protocol, group: Group, links: Links) -> Cost:

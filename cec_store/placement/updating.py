@@ -1,4 +1,5 @@
-"""When copies are worth moving: the threshold θ of the paper's section 5, "temporal changes"."""
+"""Moves of copies that are worth it: the threshold θ of the paper's section 5, "temporal
+changes"."""
 
 from __future__ import annotations
 

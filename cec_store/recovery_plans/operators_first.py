@@ -9,7 +9,7 @@ from cec_store.recovery_plans.plans import Plan, checked_room, plan_of
 
 
 def operator_centric(outage: Outage, room: float) -> Plan:
-    """In topological order, the cheapest first: the OC of the paper's section 7.
+    """Return a plan in topological order, the cheapest first: the OC of the paper's section 7.
 
     Partitions of the same depth are recovered by cost, then those of the next. One that does not
     fit is passed over, and with it all that reads it.

@@ -20,8 +20,8 @@ class Plan:
     queries: tuple[Partition, ...]
     """Queries that are back once all of it is done, in the order to start them: densest first."""
     partitions: tuple[Partition, ...]
-    """To be recovered, in the order in which to start them: all that the densest query needs, each
-    after those that it reads, then what the next one still lacks."""
+    """Partitions to recover, in the order in which to start them: all that the densest query needs,
+    each after those that it reads, then what the next one still lacks."""
     priority: float
     """The sum of the queries' priorities."""
     cost: float

@@ -22,8 +22,6 @@ OPENINGS_LEFT = {
     "cec_store": 1,
     "connectors": 89,
     "indexes": 1,
-    "placement": 32,
-    "recovery_plans": 3,
     "report": 2,
     "signals": 1,
     "verbs": 4,

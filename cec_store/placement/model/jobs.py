@@ -25,9 +25,9 @@ class OperatorLoad:
     row_s: float
     """Seconds of a processor for one row."""
     nodes: tuple[int, ...]
-    """Where its groups begin, the same number on each as far as that goes."""
+    """Nodes on which its groups begin, the same number on each as far as that goes."""
     state_row_bytes: float = 0.0
-    """By which each row makes the state larger."""
+    """Bytes by which each row makes the state larger."""
 
     def __post_init__(self) -> None:
         if self.rows_per_s.ndim != 2 or not self.nodes:
@@ -39,7 +39,7 @@ class Job:
     """Input of a simulation; a step is ``interval_s`` long."""
 
     layout: Layout
-    """At the start; without copies."""
+    """Layout at the start, without copies."""
     nodes: Nodes
     interval_s: float
     loads: Floats
@@ -48,7 +48,7 @@ class Job:
     row_s: Floats
     """Shape (groups,)."""
     state_bytes: Floats
-    """At the end of each step; shape (groups, steps)."""
+    """Bytes of state at the end of each step; shape (groups, steps)."""
 
 
 def job_of(

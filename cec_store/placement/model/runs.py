@@ -21,7 +21,7 @@ from cec_store.placement.updating import updated
 
 
 class Allocation(str, Enum):
-    """Where copies go; the lines of Figures 7 to 9."""
+    """Rule by which copies are placed; the lines of Figures 7 to 9."""
 
     BASELINE = "baseline"
     EVEN = "even"
@@ -33,14 +33,14 @@ class Allocation(str, Enum):
 
 @dataclass(frozen=True)
 class Setting:
-    """How a run goes; the paper's where it says so.
+    """Settings of a run; the paper's where it says so.
 
     Raises:
         ValueError: a time that is none.
     """
 
     statistics_s: float = 900.0
-    """Before it, nothing moves and there are no copies."""
+    """Seconds before which nothing moves and there are no copies."""
     overload: float = 0.8
     paired: bool = True
     """Move groups to the least used node in any case, as in Flux: see `Rules`."""
@@ -77,11 +77,11 @@ class Outcome:
     usable: int = 0
     """Groups among them that could have moved to a copy."""
     latency_s: float = 0.0
-    """How long rows waited for migrations."""
+    """Seconds that rows waited for migrations."""
     direct_latency_s: float = 0.0
     """The same if all of them had been direct."""
     copies_moved: int = 0
-    """To follow the loads, not their groups."""
+    """Copies that moved to follow the loads, not their groups."""
     overloaded_s: float = 0.0
     """Over all nodes, after each step's migrations."""
 
