@@ -178,7 +178,11 @@ def _state_log(folder: Folder, mode: str, schema: RecordSchema | None) -> StateL
 
 
 def _store_of_partitions(folder: Folder, mode: str, partitions: int | None) -> Store | None:
-    """Where a queue of many partitions is, or is to be; ``None`` for another one."""
+    """Return the store of a queue of many partitions, made or to be made; ``None`` for another one.
+
+    Raises:
+        NotAQueue, CorruptLog: as :func:`refuse_what_is_there`.
+    """
     store = store_of(folder)
     if store is None or is_by_reference(store):
         return store

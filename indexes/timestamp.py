@@ -246,7 +246,7 @@ class TimestampIndex:
             self._recent = self._own().append(self._recent)
 
     def _trim(self, chain: Chain) -> None:
-        """To be called when no frame is in memory only."""
+        """Drop the entries of trimmed frames; call it when no frame is in memory only."""
         if self._stored is None or not self._stored.needs_trim(chain):
             return
         stored = self._own()

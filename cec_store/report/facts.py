@@ -62,7 +62,7 @@ class LogFacts:
     is_state: bool = False
     """True for the log of a state store."""
     at: At = None
-    """Where in the log the report is about, as the log calls it; ``None``: its end."""
+    """Point in the log that the report is about, as the log calls it; ``None``: its end."""
     history: LogHistory = field(default_factory=LogHistory)
     last: FrameHeader | None = None
     """Header of the frame there."""

@@ -62,7 +62,10 @@ class RecoveryCurves:
         }
 
     def _simulated(self, logs: Sequence[LogFacts]) -> Document | None:
-        """With what the queries asked for as it was recorded, and other CHECKs."""
+        """Return the costs of other CHECKs, simulated on what was recorded.
+
+        ``None`` where the logs are too large or too many, or cannot be simulated.
+        """
         size = sum(facts.history.bytes for facts in logs)
         if size > _SIMULATED_BYTES_MAX or len(logs) > _SIMULATED_LOGS_MAX:
             return None

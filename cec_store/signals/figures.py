@@ -25,7 +25,7 @@ class Metric(NamedTuple):
 
     meaning: str
     labels: tuple[str, ...] = ()
-    """Beside ``name``."""
+    """Labels beside ``name``."""
     is_counter: bool = False
 
 

@@ -171,7 +171,7 @@ def _acknowledged(timestamp_us: int) -> str:
 
 
 def _waits_s(since_us: int | None) -> str:
-    """By the clock."""
+    """Return as text the seconds since then, by the clock; ``None`` counts as now."""
     return _seconds(0 if since_us is None else max(0, now_us() - since_us))
 
 

@@ -36,7 +36,7 @@ def settings_of(conf: list[str] | None) -> dict[str, str]:
 
 @contextmanager
 def spark_session(name: str, settings: Mapping[str, str]) -> Iterator[Any]:
-    """With our jar; stopped at the end, unless this process had it running before.
+    """Yield a Spark session with our jar; stop it at the end, unless it was running before.
 
     Raises:
         ValueError: settings that do not go together.

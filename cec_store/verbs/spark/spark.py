@@ -18,7 +18,7 @@ app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 
 class ConfFormat(str, Enum):
-    """How settings are written."""
+    """Form in which settings are written."""
 
     ARGUMENTS = "arguments"
     SPARK_DEFAULTS = "spark-defaults"

@@ -168,10 +168,10 @@ class Drop(Deletion):
 
 
 def plan_drops(place: Place, name: str) -> list[Drop]:
-    """Where there is such a consumer.
+    """Return what to drop in each log that has such a consumer.
 
     Raises:
-        ValueError: nowhere.
+        ValueError: no log has it, or no consumer may have this name.
     """
     check_consumer_name(name)
     files = {log: acknowledgement_files(log.folder.names(), name) for log in queues_of(place)}
