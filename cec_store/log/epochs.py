@@ -110,7 +110,7 @@ def read_manifest(folder: Folder) -> Manifest:
 
 
 def _reaching(manifest: Manifest, names: list[str]) -> Manifest:
-    """Return the manifest with the newest segment that follows without a gap among these names."""
+    """Return the manifest with the newest segment that follows it without a gap by these names."""
     present, newest = {segment_id_of(name) for name in names}, manifest.newest_segment
     while newest + 1 in present:
         newest += 1

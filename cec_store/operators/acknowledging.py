@@ -57,8 +57,7 @@ class NeededInput:
         self._lows.append(low)
 
     def cause(self, offset: int) -> Ints:
-        """Return the position from which on the output from ``offset`` on needs input, shape
-        (inputs,).
+        """Return the position from which output from ``offset`` on needs input, shape (inputs,).
 
         Raises:
             OutOfRange: before the oldest frame that is remembered.
@@ -142,7 +141,7 @@ class Acknowledging:
         self._needed.add_footprints(position, self._operator.preload_start())
 
     def follow(self, effects: Effects, begin: Ints, end_offset: int) -> None:
-        """Note the step's open windows and the input they need, in a run without checkpoints.
+        """Note which windows a step opens and closes, and their input, without checkpoints.
 
         ``begin`` is the step's first position, shape (inputs,): a window needs it all.
         """

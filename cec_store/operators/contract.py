@@ -156,8 +156,8 @@ class Operator(Protocol):
     """Chance that its output depends on. It is given in each :class:`Step` and logged,
     so that taking the same steps again does the same."""
     idle_timeout_us: int | None = None
-    """Microseconds for which the other inputs wait for one that has no rows; ``None``: for ever. It
-    needs :attr:`.Chance.ARRIVALS`, as the order of the rows then depends on when they come."""
+    """Microseconds for which other inputs wait for one without rows; ``None``: for ever. It needs
+    :attr:`.Chance.ARRIVALS`, as the order of the rows then depends on when they come."""
     can_be_followed: bool = False
     """True if it can be kept close to another one's log: :meth:`restore` may be called again, and
     :meth:`let_go` and :meth:`find` are there."""

@@ -70,8 +70,7 @@ class FrameBuilder:
     def _records(
         self, step: Step, effects: Effects, footprints: Ints, kinds: NDArray[np.uint8]
     ) -> pa.RecordBatch:
-        """Return these output rows, a determinant if it is here, and the footprints of these
-        slots."""
+        """Return these output rows, a determinant if one is due, and these slots' footprints."""
         rows, more = effects.rows.num_rows, len(kinds) - effects.rows.num_rows
         times_us, positions = _with_begin(step)
         arrays = [

@@ -117,8 +117,7 @@ class BatchCommitter:
         self._clock_us = clock_us
         self._log = ReferenceLog(store)
         self._queries: set[str] = set()
-        """Queries of which this object has committed a batch: only their first may have been tried
-        before."""
+        """Queries of batches committed here: only the first of each may have been tried before."""
         self._state = self._opened(retention)
         self._upkeep = Upkeep(store, self._log, self.schema, clock_us)
 
@@ -205,7 +204,7 @@ class BatchCommitter:
     def _say_repeated(
         self, state: QueueState, query: str, batch: int, segments: Sequence[Segment], advice: str
     ) -> None:
-        """Log that the queue has this batch already; warn where rows are lost.
+        """Report that the queue has this batch already; warn where rows are lost.
 
         After a failure Spark runs the last batch once more, which is as it should be. Another
         writer under the name, or the same one from a new checkpoint, loses its output.

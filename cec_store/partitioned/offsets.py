@@ -214,8 +214,7 @@ class AvailableOffsets:
 
 
 def limited(start: Offsets, ends: Offsets, records_max: int) -> Offsets:
-    """Return ends that take at most ``records_max`` records, each partition its share of what
-    waits."""
+    """Return ends of at most ``records_max`` records, a share of what waits in each partition."""
     waiting = {number: max(0, end - start[number]) for number, end in ends.items()}
     total = sum(waiting.values())
     if total <= records_max:
@@ -260,8 +259,7 @@ class Admission:
         self._last_s = clock_s()
 
     def next(self, start: Offsets, ends: Offsets, *, is_bounded: bool) -> Offsets:
-        """Return the ends of the next batch; ``start`` to wait. ``is_bounded``: nothing more
-        comes."""
+        """Return the next batch's ends; ``start`` to wait. ``is_bounded``: nothing more comes."""
         waiting = sum(max(0, end - start[number]) for number, end in ends.items())
         now_s = self._clock_s()
         too_few = self._min is not None and waiting < self._min and not is_bounded

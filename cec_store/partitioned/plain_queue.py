@@ -61,7 +61,7 @@ class PlainQueue:
         return {0: self._now().end.offset}
 
     def written(self) -> dict[int, int]:
-        """Return the end of the whole records, of which a writer has yet to show some."""
+        """Return the offset behind the last whole record; a writer has yet to show some."""
         return {0: self._now().written_offset}
 
     def _now(self) -> Chain:

@@ -195,8 +195,7 @@ class StreamReader(QueueReader):
         return True
 
     def begin(self) -> Positions:
-        """Return where a new query begins; one that is restarted goes on where its checkpoint
-        says."""
+        """Return where a new query begins; a restarted one goes on from its checkpoint."""
         start = self.starting()
         self._hold(start)
         return self._position(start)
@@ -251,8 +250,7 @@ class StreamReader(QueueReader):
         return True
 
     def next_end(self, start: Positions, *, takes_all: bool) -> Positions:
-        """Return the end of the batch that begins at ``start``; everything below has been
-        processed.
+        """Return the end of the batch that begins at ``start``; all below has been processed.
 
         Raises:
             QueueReplaced, OutOfRange: as :meth:`.offsets.AvailableOffsets.resumed`.

@@ -44,8 +44,7 @@ class Draft:
         return shares
 
     def fits(self, group: int, most: float | None) -> Bools:
-        """Return True for nodes that can take a group and stay within this share, if any; shape
-        (nodes,)."""
+        """Return True for nodes that can take a group within this share, if any; shape (nodes,)."""
         capacity = self.nodes.capacity
         able: Bools = (capacity > 0) & ~self.nodes.draining
         if most is not None:
@@ -93,8 +92,7 @@ class Draft:
         return False
 
     def _best(self, groups: Ints, excess: float, most: float) -> tuple[int, int] | None:
-        """Return the group that goes and the node that takes it; ``None`` where no node may take
-        any."""
+        """Return the group that goes and the node that takes it; ``None`` if none may."""
         enough = self.load[groups] >= excess - EQUAL
         order = np.lexsort((np.where(enough, self.load[groups], -self.load[groups]), ~enough))
         receivers = self._receivers()

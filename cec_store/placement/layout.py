@@ -115,8 +115,7 @@ class Layout:
 
 
 def violations(layout: Layout) -> list[str]:
-    """Return breaches of constraint 1 in words: a copy with its group, or with another of its
-    copies."""
+    """Return breaches of constraint 1: a copy with its group, or with another of its copies."""
     problems = []
     for group, owner, row in zip(
         layout.groups, layout.owner.tolist(), layout.holders.tolist(), strict=True

@@ -1,5 +1,4 @@
-"""Moves of copies that are worth it: the threshold θ of the paper's section 5, "temporal
-changes"."""
+"""Worthwhile moves of copies: the threshold θ of the paper's section 5, "temporal changes"."""
 
 from __future__ import annotations
 

@@ -30,8 +30,7 @@ def acknowledgement_files(names: Sequence[str], consumer: str) -> list[str]:
 
 
 def remove_acknowledgements(folder: Folder, consumer: str, below: int) -> None:
-    """Remove the files of takeovers below ``below``; the first file stays, as it registers the
-    name."""
+    """Remove the files of takeovers before ``below``; the first stays, as it registers the name."""
     for name in folder.names():
         number = takeover_of_acknowledgement(name, consumer)
         if number is not None and 0 < number < below:

@@ -31,7 +31,7 @@ class ConsumerState:
     lag_us: int
     """Microseconds of event time: from the timestamp of the next of these to the newest."""
     acknowledged_us: int
-    """Time at which it last acknowledged more than before: microseconds since 1970."""
+    """Microseconds since 1970 at which it last acknowledged more, or registered."""
     waiting_since_us: int | None
     """Since when, by the clock, the next of these has been there, at the longest; ``None``: there
     is none. Where timestamps are the user's own, since the segment that holds it was begun."""

@@ -69,8 +69,7 @@ def drawn(how: Drawn, random: np.random.Generator) -> Topology:
 
 
 def _shared(how: Drawn, random: np.random.Generator) -> list[list[int]]:
-    """Return the queries that share each partition, the most shared first, as they stand
-    upstream."""
+    """Return the queries that share each partition, the most shared first, as upstream."""
     left = np.full(how.queries, how.size - 1)
     numbers = np.arange(1, how.sharing_max + 1)
     odds = np.ones(how.sharing_max) if how.skew is None else numbers**-how.skew

@@ -134,7 +134,7 @@ def refuse_lost_input(sources: Sequence[Source], needed: Ints) -> None:
 
 
 def needed_input(scheme: Scheme, chain: Chain, sources: Sequence[Source]) -> Ints:
-    """Return the position from which on a takeover reads the inputs, shape (inputs,).
+    """Return the position at which a takeover begins to read its inputs, shape (inputs,).
 
     That is T, where there is a state.
     """

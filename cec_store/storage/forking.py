@@ -67,8 +67,7 @@ class Descriptor:
         return -1 if self._file.closed else self._file.fileno()
 
     def close(self) -> None:
-        """Close the file. Later calls do nothing, since the number may stand for another file
-        then."""
+        """Close the file once; later the number may stand for another open file."""
         self._file.close()
 
     def leave_to_parent(self) -> None:

@@ -207,8 +207,7 @@ def data_folder_name(query: str, batch: int) -> str:
 
 
 def consumer_folder_name(consumer: str) -> str:
-    """Return the name of the folder of a consumer's acknowledgements, below a queue by
-    reference."""
+    """Return the name of a consumer's folder, below a queue by reference."""
     return f"{CONSUMERS_FOLDER}/{check_consumer_name(consumer)}"
 
 

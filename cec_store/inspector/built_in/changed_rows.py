@@ -41,8 +41,7 @@ class ChangedRows:
 
 
 def read_head(folder: Folder, name: str) -> ChangedRows | None:
-    """Return the beginning of a file; ``None`` where it is compressed in a way that is not read
-    here.
+    """Return a file's beginning; ``None`` where its compression is not read here.
 
     Raises:
         CorruptLog: it cannot be decompressed, or begins as nothing does.

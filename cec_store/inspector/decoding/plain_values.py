@@ -106,8 +106,7 @@ def records_as_rows(records: pa.RecordBatch) -> list[dict[str, Any]]:
 
 
 def finite(value: Any) -> Any:
-    """Return the value with ``null`` for NaN and text for the infinities, which JSON has no numbers
-    for."""
+    """Return the value with ``null`` for NaN and text for infinities, which JSON cannot express."""
     if isinstance(value, float) and not np.isfinite(value):
         return None if np.isnan(value) else str(value)
     if isinstance(value, dict):
@@ -118,8 +117,7 @@ def finite(value: Any) -> Any:
 
 
 def printable(text: str) -> str:
-    """Return the text on one line, without what a terminal would obey: logs may come from
-    anyone."""
+    """Return one line without what a terminal would obey, since logs may come from anyone."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

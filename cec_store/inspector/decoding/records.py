@@ -105,8 +105,7 @@ class RecordDecoder:
         return [group for group in groups if len(group.rows)]
 
     def rows(self, records: pa.RecordBatch, first_offset: int, rows: Ints) -> Iterator[RecordRow]:
-        """Yield these records, decoded a thousand at a time, so that a huge frame is no huge
-        list."""
+        """Yield these records, a thousand decoded at a time, since a frame may be huge."""
         groups = self._groups(records)
         for start in range(0, len(rows), _AT_A_TIME):
             some = rows[start : start + _AT_A_TIME]

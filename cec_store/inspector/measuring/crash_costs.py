@@ -98,8 +98,7 @@ class RestartCost(CrashCost):
     """Time to restore the state of all logs, in seconds."""
 
     cores: int
-    """Number of cores that load at the same time: those given, or one for each partition where that
-    is less."""
+    """Cores that load at the same time: those given, or one for each partition if fewer."""
 
 
 def restart_cost(loads: Sequence[LogLoad], rates: LoadRates, cores: int) -> RestartCost:

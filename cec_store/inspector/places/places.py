@@ -282,8 +282,7 @@ def _found_at(folder: FolderTree) -> Place | None:
 
 
 def _reference_queue(folder: FolderTree) -> Place:
-    """Return the queue's place, without logs where it cannot be opened: to verify it still says
-    why."""
+    """Return the queue's place, without logs where it cannot be opened: verify says why."""
     place = Place(folder, PlaceKind.REFERENCE_QUEUE, ())
     try:
         queue = place.reference

@@ -149,8 +149,7 @@ class QueueFollower(Follower):
         return known.manifest, known.noted
 
     def _stop(self, scan: SegmentScan) -> int:
-        """Return the end of a segment that has a successor: what stands behind is not of the
-        log."""
+        """Return the end of a segment that has a successor; bytes behind it are not of the log."""
         successor = SegmentScan.if_there(self._folder, scan.segment_id + 1)
         header = successor.header if successor is not None else None
         is_next = header is not None and header.prev_segment == scan.segment_id

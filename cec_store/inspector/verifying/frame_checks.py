@@ -106,8 +106,7 @@ class FrameChecks:
         return "the last frames are of a step that was not finished; not a fault"
 
     def _last_byte(self) -> int:
-        """Return the byte in its segment of the last frame with records; 0 where it is not
-        known."""
+        """Return the byte of the last frame with records in its segment; 0 if unknown."""
         return 0 if self._previous is None else self._previous[1]
 
     def frame(self, segment: LogSegment, scanned: ScannedFrame, is_sound: bool = False) -> None:

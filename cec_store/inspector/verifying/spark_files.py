@@ -59,8 +59,7 @@ class SparkFiles:
         self._commits: dict[int, Commit] = {}
         """Commits by batch, as far as they can be read: every store asks each."""
         self._partitions: dict[int, int] = {}
-        """Number of partitions that had state after each batch; Spark can repartition a
-        checkpoint."""
+        """Number of partitions of state after each batch; repartitioning changes it."""
 
     def check(self) -> None:
         """Check metadata, batches and schemas; faults and notes go to the attributes."""
@@ -73,8 +72,7 @@ class SparkFiles:
             self._check_operators()
 
     def _check_operators(self) -> None:
-        """Report missing folders of operators that have state by the newest commit, in format
-        V2."""
+        """Report operators whose folder is missing, by the newest commit in format V2."""
         present = {log.operator for log in self._logs}
         newest = self._commits.get(self.batches[-1]) if self.batches else None
         for operator in sorted({*((newest and newest.unique_ids) or {})} - present):
@@ -300,8 +298,7 @@ def _store_of(log: Log) -> tuple[int, str]:
 
 
 def _schema_folders(operator: FolderTree, store: str) -> Iterator[FolderTree]:
-    """Yield the folders in which Spark keeps what it notes of an operator, and of one of its
-    stores."""
+    """Yield the folders of Spark's notes on an operator, and on one of its stores."""
     folders = operator.folders()
     for inside in folders, folders["0"].folders() if "0" in folders else {}:
         if METADATA_FOLDER in inside:

@@ -215,8 +215,7 @@ class Accumulators:
         return average
 
     def _some(self, arrays: Arrays, column: str) -> NDArray[np.bool_] | None:
-        """Return True for each window that has taken a value of this column; ``None`` where all
-        have."""
+        """Return True for each window that has a value of this column; ``None`` if all have."""
         counts = arrays[self._place[f"count({column})"]]
         return None if counts.all() else counts > 0
 

@@ -80,8 +80,7 @@ class CountSlots(Slots):
         self.fold_restored(np.maximum(slots.ravel(), -1), at, rows)
 
     def trim(self) -> None:
-        """Trim unless windows overlap: a key always has one then, and its slots are not at its
-        code."""
+        """Trim unless windows overlap: each key has a window then, at other slots than its code."""
         if self._window.lanes == 1:
             super().trim()
 

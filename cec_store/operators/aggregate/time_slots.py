@@ -188,8 +188,7 @@ class TimeSlots(Slots):
         return due[(self.rows[due] > 0) & (ends_us <= watermark_us)]
 
     def _find_ends(self) -> None:
-        """Collect the ends of the open windows, after windows were restored, perhaps several
-        times."""
+        """Collect the ends of the open windows, after each time that windows are restored."""
         slots = np.flatnonzero(self.rows[1 : self.slot_bound]) + 1
         self._ends = WindowEnds()
         self._ends.push(self.numbers[slots] + self._window.size_us, slots)

@@ -38,8 +38,8 @@ class LiveInputs:
         self._idle_timeout_us = idle_timeout_us
         self._clock_us = clock_us
         self._silent_since_us: dict[int, int] = {}
-        """Time at which each silent input was first found to hold up the rows of others, in
-        microseconds."""
+        """Microseconds since 1970 when each silent input first held up others; 0 without a
+        timeout."""
         self.waits_for: tuple[int, ...] = ()
         """Inputs without rows for which the rows of others waited when last looked at."""
 

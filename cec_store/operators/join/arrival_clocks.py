@@ -20,8 +20,7 @@ class ArrivalClocks:
         self._ends: Ints = np.empty((0, 2), np.int64)
 
     def give_up(self, clock_us: int) -> Ints | None:
-        """Return by input the offset below which no row waits any more; ``None`` where none is
-        given up.
+        """Return by input the offset below which no row waits now; ``None`` if none is given up.
 
         A row is given up once it has waited for the timeout, before the step of this clock.
         """

@@ -133,8 +133,7 @@ def _weights(count: int) -> Ints:
 
 
 def _ends(values: pa.Array) -> Ints:
-    """Return the byte at which each value of a ``large_binary`` column starts, and the end of the
-    last."""
+    """Return the first byte of each value of a ``large_binary`` column, and the last one's end."""
     ends: Ints = np.frombuffer(values.buffers()[1], np.int64, len(values) + 1, 8 * values.offset)
     return ends
 

@@ -34,8 +34,7 @@ from cec_store.storage.stores.store import Store
 
 _log = logging.getLogger(__name__)
 _PROVEN_FOR_S = 60.0
-"""Seconds after which a follower that finds nothing new in a store proves its newest commit
-again."""
+"""Seconds after which a follower in a store proves its newest commit again."""
 _LOOKS = 8
 _PAUSE_S = 0.05
 """Between looks at a commit that may be a late writer's of another queue, which takes it back."""

@@ -97,7 +97,7 @@ def acknowledged(
 
 
 def effects_saved(store: Store, state: QueueState) -> dict[str, tuple[int, ...]]:
-    """Return the :func:`saved_by` of each registered consumer, by name."""
+    """Return by name the offsets from which on consumers need the records, as :func:`saved_by`."""
     return {name: saved_by(store, state, name) for name in registered(state, store.url)}
 
 
@@ -152,8 +152,7 @@ class PartitionedConsumerState:
     """Microseconds of event time from the next of these to the newest, where they are most; by
     what commits say of segments, so at the longest."""
     acknowledged_us: int | None
-    """Time at which it last acknowledged more than before: microseconds since 1970; ``None``:
-    never."""
+    """Microseconds since 1970 at which it last acknowledged more; ``None``: never."""
     waiting_since_us: int | None
     """Since when, by the clock, the oldest of these has been there; ``None``: there is none."""
 

@@ -104,7 +104,7 @@ def _folders(store: Store, above: str) -> Iterator[str]:
 
 
 def _made_us(store: Store, name: str) -> int | None:
-    """Return when a segment was made, by the store's clock: microseconds since 1970.
+    """Return when a segment was made, in microseconds since 1970 by the store's clock.
 
     ``None`` where the object is no segment, or is gone.
     """

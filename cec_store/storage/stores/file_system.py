@@ -33,8 +33,7 @@ class FileSystem:
 
     @classmethod
     def address(cls, url: str, given: Options) -> tuple[str, Options]:
-        """Return the URL of the file system and the options to make it with, from the user's
-        own."""
+        """Return the file system's URL and the options to make it with, from the user's own."""
         return url, given
 
     def create(self, path: str, data: bytes) -> None:

@@ -29,8 +29,7 @@ class ReadAhead:
         self._block_bytes = block_bytes
         self._blocks_max = blocks_max
         self._blocks: OrderedDict[tuple[str, int], bytes] = OrderedDict()
-        """Blocks by object and number, the last used at the end. A short one is the object's
-        last."""
+        """Blocks by object and number, the last used at the end; a short one ends its object."""
         self._ends: dict[str, int] = {}
         """Bytes of the objects whose last block was read."""
         self._runs: dict[str, int] = {}
@@ -87,8 +86,7 @@ class ReadAhead:
         return blocks[number - start]
 
     def _run(self, name: str, number: int, last: int) -> tuple[int, int]:
-        """Return the first block to read with this one and their count, which doubles in a
-        sequence."""
+        """Return the first block to read with one, and the count: it doubles in a sequence."""
         ahead, behind = (name, number - 1) in self._blocks, (name, number + 1) in self._blocks
         run = 1
         if ahead or behind:

@@ -157,8 +157,7 @@ class S3FileSystem(CreatingFileSystem):
 
 
 class _StartingLine:
-    """Point at which racers wait for each other; a server may take fewer connections than there
-    are."""
+    """Point where racers wait for each other; a server may take fewer connections than come."""
 
     def __init__(self, count: int) -> None:
         self._missing = count

@@ -67,7 +67,7 @@ class Store(Protocol):
     def racing(self) -> Racing | None:
         """Way to prove its creates; ``None`` where they need no proof.
 
-        None is needed on local files, in memory of this process, and with one writer alone.
+        They need none on local files, in memory of this process, and with one writer alone.
         """
 
     def create(self, name: str, parts: Sequence[bytes]) -> None:
@@ -83,8 +83,7 @@ class Store(Protocol):
         """
 
     def read(self, name: str, byte: int = 0, size: int | None = None) -> bytes:
-        """Return up to ``size`` bytes from ``byte`` (all: ``None``); fewer only where the object
-        ends.
+        """Return ``size`` bytes from ``byte`` on (all: ``None``); fewer if the object ends.
 
         Raises:
             FileNotFoundError: there is no such object.
