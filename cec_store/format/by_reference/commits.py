@@ -67,7 +67,7 @@ class ReferenceCommit:
     """Next offsets of the other queues that the batch read, by ``log_id`` in hexadecimal."""
     settings: Mapping[str, str] = field(default_factory=dict)
     schema: RecordSchema | None = None
-    """Number of the commit that makes a queue."""
+    """Schema of the records, in the commit that makes the queue; else ``None``."""
 
     def has(self, query: str, batch: int) -> bool:
         """Return whether this batch of this query is in the queue already."""

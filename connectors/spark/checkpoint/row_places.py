@@ -47,7 +47,7 @@ class Ranges:
 
     start: Places
     sizes: Ints
-    """In bytes; a single one where all are of that."""
+    """Bytes of each; a single number where all have as many."""
 
     @cached_property
     def end(self) -> Ints:

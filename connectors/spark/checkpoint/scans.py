@@ -26,7 +26,7 @@ from cec_store.storage.folder import FolderTree
 
 JOIN_FORMAT = "spark.sql.streaming.join.stateFormatVersion"
 _EVENT_TIME = "spark.watermarkDelayMs"
-"""In the metadata of a column by which a watermark goes."""
+"""Name in the metadata of a column by which a watermark goes."""
 _COMPLETE = "in output mode complete all rows, to put them out"
 _NOT_OURS = "Spark's own providers do not know which rows are due"
 

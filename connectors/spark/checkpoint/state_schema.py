@@ -79,7 +79,7 @@ class BegunRepartition:
     """A batch by which Spark was to bring state into another number of partitions."""
 
     batch: int
-    """It has offsets and no commit."""
+    """Number of the batch, which has offsets and no commit."""
     before: int | None
     after: int | None
     """Partitions; None: the offset log does not say."""

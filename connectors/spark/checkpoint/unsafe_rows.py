@@ -73,7 +73,7 @@ def decode_rows(
 
 
 def _taken(encoded: pa.BinaryArray, rows: Ints) -> pa.BinaryArray:
-    """These rows. Of one length they are cut out as such: twice as fast as Arrow takes them."""
+    """Return these rows. Those of one length are cut out, twice as fast as Arrow takes them."""
     if len(rows) == len(encoded):
         return encoded
     _, ends, data = encoded.buffers()
@@ -213,7 +213,7 @@ def _binaries(heap: Heap, kind: pa.DataType, parts: Ranges) -> pa.Array:
 
 
 def _wide_decimals(heap: Heap, kind: pa.DataType, parts: Ranges) -> pa.Array:
-    """Up to 16 bytes, the most significant first; as many as the number needs."""
+    """Return decimals of up to 16 bytes, the most significant first, as many as each needs."""
     sizes = parts.sizes
     _require((sizes >= 1) & (sizes <= _WIDE_DECIMAL_BYTES), "a decimal of an impossible size")
     number = np.zeros((len(sizes), _WIDE_DECIMAL_BYTES), np.uint8)

@@ -38,7 +38,7 @@ class _Query:
     has_begun: bool = False
     spans: deque[_Span] = field(default_factory=deque)
     is_new: bool = False
-    """It has a span that is in no sample yet."""
+    """True if a span is in no sample yet."""
 
     @property
     def batches(self) -> int:

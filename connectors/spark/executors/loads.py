@@ -25,7 +25,7 @@ class Cost:
     tasks: int = 0
     cpu_s: float = 0.0
     rows: int = 0
-    """That came to the partition's tasks in shuffles."""
+    """Number of rows that came to the partition's tasks in shuffles."""
     shuffled_bytes: int = 0
 
     def since(self, before: Cost) -> Cost:

@@ -35,7 +35,7 @@ class Executor:
     executor_id: str
     host: str
     is_draining: bool
-    """It is being decommissioned: it gets no more tasks."""
+    """True if it is being decommissioned: it gets no more tasks."""
     replica_bytes: int
     replica_bytes_max: int
 

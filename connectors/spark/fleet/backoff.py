@@ -16,11 +16,11 @@ class Failures:
 
     count: int = 0
     until_s: float = 0.0
-    """Not before this moment is it started again."""
+    """Moment before which it is not started again."""
     reason: str = ""
 
     def after(self, reason: str, now_s: float, rules: Rules) -> Failures:
-        """Once it has failed again."""
+        """Return the failures with one more."""
         wait_s = rules.wait_first_s * 2.0 ** min(self.count, _DOUBLINGS_MAX)
         until_s = now_s + min(wait_s, rules.wait_most_s)
         return Failures(self.count + 1, until_s, reason[:_TEXT_MAX])
@@ -30,5 +30,5 @@ class Failures:
         return now_s >= self.until_s or self.until_s - now_s > rules.wait_most_s
 
     def forgiven(self) -> Failures:
-        """Once a batch of it is done."""
+        """Return no failures, as when a batch of it is done."""
         return replace(self, count=0, until_s=0.0) if self.count else self

@@ -77,8 +77,8 @@ class Taken:
     """The latest consistent cut through a fleet."""
 
     new: GlobalCheckpoint | None
-    """To be recorded; ``None`` where the newest one that is kept is this cut already, or where no
-    batch is done."""
+    """Checkpoint to be recorded; ``None`` where the newest one that is kept is this cut already, or
+    where no batch is done."""
     has_all: bool
     """Nothing that was begun lies behind an unchanged cut: it counts as taken now."""
 

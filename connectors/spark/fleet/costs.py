@@ -39,7 +39,7 @@ class QueryCost:
         return replace(self, pending_cpu_s=self.pending_cpu_s + cpu_s)
 
     def caught_up(self, now_s: float, half_life_s: float) -> QueryCost:
-        """At this moment it has processed all of its input."""
+        """Return its cost, given that it has processed all of its input at this moment."""
         if self.caught_up_at_s is None or now_s < self.caught_up_at_s:
             return replace(self, pending_cpu_s=0.0, caught_up_at_s=now_s)
         passed_s = now_s - self.caught_up_at_s

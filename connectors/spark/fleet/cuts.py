@@ -23,11 +23,13 @@ class History(Protocol):
         """Batches of a query that are done and that it can go back to, ascending."""
 
     def read(self, query: str, batch: int, queue: str) -> Offsets:
-        """Up to where a query has read a queue with a batch."""
+        """Return the offsets up to which a query has read a queue with a batch."""
 
     def written(self, query: str, batch: int | None) -> Offsets:
-        """Up to where the queue of a query reaches before the batch behind this one is in it;
-        ``None``: before its first."""
+        """Return the ends of a query's queue before the batch behind this one is in it.
+
+        ``None`` stands for the batch before its first.
+        """
 
 
 def latest_cut(graph: Graph, history: History) -> dict[str, int | None] | None:

@@ -67,7 +67,7 @@ class FleetFolder:
         """The number of the notes that this one has written last."""
 
     def make(self) -> None:
-        """On a disk the folder itself, for its owner alone; in a store there is none to be made."""
+        """Make the folder on a disk, for its owner alone; a store has none to be made."""
         if self._store.appends:
             LocalFolder(self.path).make()
 

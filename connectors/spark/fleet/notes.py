@@ -16,7 +16,7 @@ from cec_store.connectors.spark.fleet.recovery import Outage, Situation
 from cec_store.connectors.spark.fleet.rules import Rules
 
 ELSEWHERE = "elsewhere:nowhere"
-"""In place of a function that no other process can find."""
+"""Name in place of a function that no other process can find."""
 _Values = TypeVar("_Values")
 
 
@@ -41,7 +41,7 @@ class GoingBack:
 
     checkpoint: int
     generation: int
-    """That it makes."""
+    """Number of the generation that it makes."""
 
 
 @dataclass(frozen=True)

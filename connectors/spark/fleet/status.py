@@ -28,7 +28,7 @@ class QueryStatus:
     """One of :data:`QUERY_STATES`."""
     priority: int | None
     cores: float | None
-    """That it keeps busy; ``None``: not known yet."""
+    """Number of cores that it keeps busy; ``None``: not known yet."""
     batch: int | None
     waits_for: str
     """Empty for one that runs."""
@@ -55,7 +55,7 @@ class FleetStatus:
     executors: int
     cores: float
     cores_before: float | None
-    """Before the failure that is being recovered from."""
+    """Number of cores before the failure that is being recovered from."""
     message: str
     queries: tuple[QueryStatus, ...]
     checkpoint: int | None

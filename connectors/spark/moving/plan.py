@@ -51,7 +51,7 @@ class Plan:
 
     @property
     def partitions_there(self) -> int | None:
-        """In how many partitions the new state is; None where the offset log does not say."""
+        """Number of partitions of the new state; None where the offset log does not say."""
         return state_partitions(self.conf) if self.partitions is None else self.partitions
 
     def require_unchanged(self) -> None:

@@ -55,7 +55,7 @@ class _Sink:
         return Written(query, batch, segments, context.attemptNumber() > 0)
 
     def _commit(self, messages: _Messages, advice: str, *, is_stream: bool) -> None:
-        """On the driver, once all tasks are done."""
+        """Commit on the driver, once all tasks are done."""
         if written := _written(messages):
             self._target.commit(
                 written[0].query, written[0].batch, [s for one in written for s in one.segments],
@@ -64,7 +64,10 @@ class _Sink:
             )  # fmt: skip
 
     def _abort(self, messages: _Messages) -> None:
-        """On the driver. A commit is tried only once all tasks have got to their end."""
+        """Forget on the driver what was written, unless a commit may have been tried.
+
+        A commit is tried only once all tasks have got to their end.
+        """
         if len(written := _written(messages)) < len(messages):
             self._target.forget(s for one in written for s in one.segments)
 

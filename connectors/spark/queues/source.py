@@ -43,7 +43,7 @@ class _Rows:
         return {name: value for name, value in vars(self).items() if name != "_reader"}
 
     def read(self, partition: spark.InputPartition) -> Iterator[pa.RecordBatch]:
-        """On an executor: one slice, in order."""
+        """Yield one slice in order, on an executor."""
         if isinstance(partition, Slice):  # Spark passes something else where there are none
             for batch in read(self._options, partition.range, partition.queue_id):
                 yield fit(batch.select(self._wanted.names), self._wanted)
@@ -73,7 +73,7 @@ class BatchSource(_Rows, spark.DataSourceReader):
                 )
 
     def partitions(self) -> Sequence[Slice]:
-        """On the driver: the slices, of what is there now."""
+        """Return the slices of all that is there now, on the driver."""
         queue_id = self._reader.queue.queue_id
         return [
             Slice(record_range, queue_id) for record_range in self._reader.ranges(self._span_us)

@@ -39,7 +39,7 @@ class Follower:
         checkpoint: str,
     ) -> None:
         self.lease = own
-        """On this query's own checkpoint: others may follow it in their turn."""
+        """Lease on this query's own checkpoint: others may follow it in their turn."""
         self.failure: Exception | None = None
         """Why it can take over no more."""
         self._session = session
