@@ -27,7 +27,8 @@ class Note:
     def __init__(self, folder: Folder, epoch: int) -> None:
         """Make the file; its name is not durable yet."""
         self._has_failed = self._is_closed = False
-        name = durable_name(epoch)
+        self._folder, self._name, self._last = folder, durable_name(epoch), b""
+        name = self._name
         remove(folder, temporary_name(name))
         # It has its name only once it is locked, so that nobody finds it free.
         self._file = folder.create_held(temporary_name(name))
@@ -42,10 +43,20 @@ class Note:
 
         So either may be lost, and readers are still shown all that was acknowledged.
         """
-        data = end.encode()
+        self._last = end.encode()
         with self._failing():
             for at in SLOTS_AT:
-                self._file.write_at(at, data)
+                self._file.write_at(at, self._last)
+
+    def is_in_place(self) -> bool:
+        """Return True if the file under the note's name has what was written last.
+
+        A copy of the queue that was put in its place, equal or not, has a note of its own.
+        """
+        try:
+            return self._folder.read(self._name, SLOTS_AT[0], len(self._last)) == self._last
+        except FileNotFoundError:
+            return False
 
     def sync(self) -> None:
         """Return once it is on disk."""

@@ -241,6 +241,9 @@ class LogWriter:
         assert self._note is not None, "noted before the segment was published"
         self._note.write(self._end_at(self._segment.synced_bytes, self._notes_written))
         self._notes_written += 1
+        if not self._note.is_in_place():  # no reader would ever see it
+            self._refuse_if_fenced()
+            raise replaced(self.folder.path)
 
     def _end_at(self, byte: int, counter: int) -> DurableEnd:
         """Return the note of the log's end, at this byte of the segment."""

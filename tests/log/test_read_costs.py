@@ -78,14 +78,14 @@ def test_opening_reads_as_much_of_a_long_segment_as_of_a_short_one() -> None:
     assert opening < 400_000
 
 
-def test_a_sync_lists_no_directory_and_reads_a_manifest_and_a_header() -> None:
+def test_a_sync_lists_no_directory_and_reads_a_manifest_a_header_and_a_note() -> None:
     folder, writer = filled(10)
     folder.reset()
     for _ in range(20):
         append(writer)
         writer.sync()
     assert folder.calls["names"] == 0
-    assert folder.calls["read"] == 20 * 2
+    assert folder.calls["read"] == 20 * 3
     assert folder.calls["size"] == 20 * 3
     assert folder.calls["sync"] == 20
 

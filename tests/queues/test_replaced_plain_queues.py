@@ -185,6 +185,29 @@ def test_a_replay_that_follows_is_told_that_its_queue_is_replaced(
         next(followed)
 
 
+@pytest.mark.parametrize("rolls", [False, True], ids=["", "and rolls"])
+@pytest.mark.parametrize("replace", RESTORING)
+def test_what_is_acknowledged_after_an_equal_copy_is_put_in_place_is_read_there(
+    tmp_path: Path, replace: Callable[[Path], None], rolls: bool
+) -> None:
+    """Manifest and segments are as the writer knows them, and its note is a file of its own."""
+    path, expected = tmp_path / "q", [1, 2]
+    queue = opened(path)
+    queue.append(table(1, 2), sync=True)
+    shutil.copytree(path, tmp_path / "copy")
+    replace(path)
+    with suppress(QueueReplaced):
+        if rolls:
+            queue.roll()
+        queue.append(table(3), sync=True)
+        expected.append(3)
+    assert numbers(path) == expected
+    with suppress(QueueReplaced):
+        queue.close()
+    assert numbers(path) == expected
+    assert verify_place(place_at(path)).faults == ()
+
+
 # -- at random -------------------------------------------------------------------------------------
 
 
