@@ -263,12 +263,15 @@ def retyped(column: pa.Array, kind: pa.DataType) -> pa.Array:
     return _remade(_unsliced(column) if column.type.num_fields else column, kind)
 
 
-def aligned(records: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the records with decimals at multiples of 16 bytes, as Arrow in Rust wants them.
+def as_others_read(records: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the records in buffers that other implementations of Arrow read as this one does.
 
-    Arrow's messages have buffers at multiples of 8.
+    Decimals stand at multiples of 16 bytes, as Rust wants them: Arrow's messages have buffers at
+    multiples of 8. Sparse unions are no slices, of which others take the first values.
     """
     for place, field in enumerate(records.schema):
+        if records.column(place).offset and _holds(field.type, _is_sparse_union):
+            records = records.set_column(place, field, _unsliced(records.column(place)))
         if pa.types.is_decimal(field.type) and field.type.bit_width >= 128:
             column = records.column(place)
             valid, values = column.buffers()
@@ -280,6 +283,10 @@ def aligned(records: pa.RecordBatch) -> pa.RecordBatch:
                 )
                 records = records.set_column(place, field, column)
     return records
+
+
+def _is_sparse_union(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_union(kind)) and kind.mode == "sparse"
 
 
 def _as_bytes(leaf: pa.DataType) -> pa.DataType:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cec_store.errors import OutOfRange
-from cec_store.format.arrow_values import aligned
+from cec_store.format.arrow_values import as_others_read
 from cec_store.format.columns import values_of
 from cec_store.format.frame import SEGMENT_HEADER_BYTES
 from cec_store.format.records import empty_batch
@@ -279,7 +279,7 @@ class Replay(Iterator[pa.RecordBatch]):
         if not is_all_of_time:
             is_wanted = pc.and_(is_wanted, self._times.wanted(records))
         chosen = columns if pc.all(is_wanted, min_count=0).as_py() else columns.filter(is_wanted)
-        return aligned(chosen)
+        return as_others_read(chosen)
 
     def _needed(self, is_all_of_time: bool) -> list[str] | None:
         """The columns of a frame that are looked at; others are not even decompressed."""

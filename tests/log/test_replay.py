@@ -328,3 +328,25 @@ def test_decimals_are_aligned_for_readers_in_rust(
     batches = list(read_queue(tmp_path / "q"))
     assert {batch["d"].buffers()[1].address % 16 for batch in batches} == {0}
     assert pa.Table.from_batches(batches)["d"].to_pylist() == expected
+
+
+@pytest.mark.parametrize("partitions", [None, 1])
+@pytest.mark.parametrize("is_nested", [False, True], ids=["", "in a struct"])
+def test_sparse_unions_are_no_slices_which_others_read_wrongly(
+    tmp_path: Path, partitions: int | None, is_nested: bool
+) -> None:
+    codes = pa.array([0, 1, 0, 1], pa.int8())
+    members = [pa.array([1, 2, 3, 4]), pa.array(["w", "x", "y", "z"])]
+    column: pa.Array = pa.UnionArray.from_sparse(codes, members)
+    if is_nested:
+        column = pa.StructArray.from_arrays([column], ["u"])
+    table = pa.table({"c": column, "n": range(4)})
+    with open_queue(tmp_path / "q", "a", schema=table.schema, partitions=partitions) as queue:
+        queue.append(table)
+    with open_queue(tmp_path / "q", "r") as queue:
+        since, until = Position(1), Position(3)
+        asked = queue.replay(since, until) if partitions is None else queue.replay(0, since, until)
+        [batch] = asked
+    assert batch["c"].to_pylist() == column.to_pylist()[1:3]
+    assert batch["c"].offset == 0
+    assert batch["n"].to_pylist() == [1, 2]
