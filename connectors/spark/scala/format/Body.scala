@@ -137,10 +137,16 @@ private[cecstore] object Body {
   private def putBits(raw: Array[Byte], at: Int, n: Int, bit: Int => Boolean): Unit =
     (0 until n).foreach(i => if (bit(i)) raw(at + (i >> 3)) = (raw(at + (i >> 3)) | 1 << (i & 7)).toByte)
 
-  /** The rows of a body whose CRC has been checked; nothing in it is believed beyond that. */
-  def decode(header: FrameHeader, stored: Array[Byte], id: Int): Rows = try {
+  /** A body that is stored as a whole, as it was before. Raises BadFrame. */
+  def inflated(header: FrameHeader, stored: Array[Byte]): Array[Byte] = {
     val raw = if (header.codec == CodecNone) stored else inflate(stored, header.rawBytes)
     if (raw.length != header.rawBytes) throw new BadFrame(s"body of ${raw.length} bytes, not ${header.rawBytes}")
+    raw
+  }
+
+  /** The rows of a body whose CRC has been checked; nothing in it is believed beyond that. */
+  def decode(header: FrameHeader, stored: Array[Byte], id: Int): Rows = try {
+    val raw = inflated(header, stored)
     val in = littleEndian(raw)
     if (raw.length < 8 || in.getInt(0) != -1) throw new BadFrame("body: no Arrow message")
     val bodyAt = 8 + in.getInt(4)

@@ -33,15 +33,16 @@ private[cecstore] final class BodyEncoder(level: Int) extends AutoCloseable {
     }.map(StoredBody(_, plain.rawBytes.toInt, CodecColumns)).getOrElse(whole(plain, rows))
   }
 
-  /** One message, compressed at once. Raises CecLogException where that is more than a frame may hold. */
-  def whole(vectors: Seq[FieldVector], rows: Int): StoredBody = whole(new Plain(vectors, rows), rows)
-
   private def whole(plain: Plain, rows: Int): StoredBody = {
     val limit = if (rows == 1) OneRecordBytesMax else RawBytesMax
     if (plain.rawBytes > limit) throw new CecLogException(s"$rows rows of ${plain.rawBytes} bytes are more than a " +
       s"frame may hold ($limit): keep such values elsewhere, and references to them here",
       named = Map("rows" -> rows.toString, "bytes" -> plain.rawBytes.toString))
-    val raw = plain.bytes
+    whole(plain.bytes, rows)
+  }
+
+  /** Bytes, compressed at once. Raises CecLogException where that is more than a frame may hold. */
+  def whole(raw: Array[Byte], rows: Int): StoredBody = {
     // Above, there would be another two gigabytes of heap to compress into.
     val stored = if (raw.length > RawBytesMax) raw else context.compress(raw)
     // Readers refuse a body that inflates so much, whoever wrote it, and one above the limit.

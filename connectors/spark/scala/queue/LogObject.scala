@@ -1,8 +1,8 @@
 package org.apache.spark.sql.cecstore.queue
 
 import java.util.Arrays
-import com.github.luben.zstd.Zstd
 import org.apache.spark.sql.cecstore.format._
+import scala.util.Using
 import scala.util.control.NonFatal
 
 /** Rows of a partition that one object holds, as a commit says it: docs/format.md §11 explains each number. */
@@ -47,11 +47,12 @@ private[cecstore] final case class LogObject(
     val (before, saltBefore) = previous.getOrElse((Format.NoSegment, 0L))
     val head = SegmentHeader(logId.toArray, number, salt, 0, before, 0, saltBefore, 0, createdUs).encoded
     val raw = CommitBody.encode(commit, segments)
-    val (body, codec) = LogObject.compressed(raw, segments.size)
-    val frame = FrameHeader(Format.Commit, codec, 0, LogObject.stream(isSummary), RunningCrc.extended(0, head), 0, 0,
-      Format.NoSegment, 0, Format.HeaderBytes, 0, salt, Long.MaxValue, Long.MinValue, 0, 0, segments.size, 0, body.length,
-      raw.length, Format.crc32c(body, body.length))
-    Seq(head, frame.encoded, body)
+    val body = Using.resource(new BodyEncoder(LogObject.CompressionLevel))(_.whole(raw, segments.size))
+    val stored = body.bytes
+    val frame = FrameHeader(Format.Commit, body.codec, 0, LogObject.stream(isSummary), RunningCrc.extended(0, head), 0, 0,
+      Format.NoSegment, 0, Format.HeaderBytes, 0, salt, Long.MaxValue, Long.MinValue, 0, 0, segments.size, 0, stored.length,
+      body.rawBytes, Format.crc32c(stored, stored.length))
+    Seq(head, frame.encoded, stored)
   }
 }
 
@@ -59,13 +60,6 @@ private[cecstore] object LogObject {
   private val CompressionLevel = 3
 
   private def stream(isSummary: Boolean): Int = if (isSummary) Format.SummaryStream else Format.RecordStream
-
-  private def compressed(raw: Array[Byte], count: Int): (Array[Byte], Byte) = {
-    val stored = Zstd.compress(raw, CompressionLevel)
-    // Readers refuse a body that inflates so much, whoever wrote it, and one above the limit.
-    val isSmall = stored.length <= Format.bodyBytesMax(count) && raw.length <= Format.rawBytesMax(stored.length, count)
-    if (isSmall) (stored, Format.CodecZstd) else (raw, Format.CodecNone)
-  }
 
   /**
    * Back from bytes that were read from `path`. Raises CecLogException where they are not those of this commit or
@@ -94,11 +88,6 @@ private[cecstore] object LogObject {
     }
     val body = Arrays.copyOfRange(bytes, start, bytes.length)
     if (Format.crc32c(body, body.length) != frame.bodyCrc) throw new BadFrame("body fails its checksum")
-    if (frame.codec == Format.CodecZstd && Zstd.getFrameContentSize(body) != frame.rawBytes) {
-      throw new BadFrame("zstd frame claims another size than its header")
-    }
-    val raw = if (frame.codec == Format.CodecNone) body else Zstd.decompress(body, frame.rawBytes)
-    if (raw.length == frame.rawBytes) raw
-    else throw new BadFrame(s"body of ${raw.length} bytes, its header says ${frame.rawBytes}")
+    Body.inflated(frame, body)
   }
 }
