@@ -29,6 +29,11 @@ class Verdict(Enum):
     NEWER = "newer"
     """A sound frame of a later format."""
 
+    @property
+    def is_refused(self) -> bool:
+        """True if there is an error instead of an end."""
+        return self in (Verdict.DAMAGE, Verdict.NEWER)
+
 
 class EndFacts(NamedTuple):
     """Facts about the bad byte o: the first byte of a segment that begins no whole frame."""

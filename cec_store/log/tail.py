@@ -83,7 +83,7 @@ def read_tail(
     reason = bad.reason if end == bad.byte else "a step of several frames was not finished"
     if verdict is Verdict.DAMAGE and end != bad.byte:
         raise CorruptLog(reader.path, end, f"{reason}, and yet the segment is said to be")
-    if verdict in (Verdict.DAMAGE, Verdict.NEWER):
+    if verdict.is_refused:
         raise refusal(reader, bad)
     frames = whole
     # A segment is published only when its SCHEMA frame is on disk.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cec_store.errors import CorruptLog
 from cec_store.format.durable_end import DurableEnd
-from cec_store.format.ends import EndFacts, LogKind, Verdict, judge
+from cec_store.format.ends import EndFacts, LogKind, judge
 from cec_store.format.frame import NONE, SEGMENT_HEADER_BYTES, FrameHeader, FrameType
 from cec_store.log.forward_scan import ForwardScan
 from cec_store.log.frames import Frame, LogEnd
@@ -100,7 +100,8 @@ class VisibleEnd:
         self._claimed_beyond = scan.claimed_beyond()
         # Where the file ends is not asked: its writer may be at work on it.
         facts = EndFacts(byte, byte, self._claimed(), is_newer=scan.bad.newer)
-        if judge(LogKind.QUEUE, facts)[0] in (Verdict.DAMAGE, Verdict.NEWER):
+        verdict, _ = judge(LogKind.QUEUE, facts)
+        if verdict.is_refused:
             return True
         return self._noted is not None and self._noted.salt != scan.reader.header.salt
 

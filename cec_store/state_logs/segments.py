@@ -145,7 +145,7 @@ def _read_once(folder: Folder, reader: SegmentReader, vouched: int) -> StateSegm
         ),
         end=bad.byte,
         reason="" if verdict is Verdict.CLEAN_END else bad.reason,
-        refusal=refusal(reader, bad) if verdict in (Verdict.DAMAGE, Verdict.NEWER) else None,
+        refusal=refusal(reader, bad) if verdict.is_refused else None,
         running_crcs=running_crcs_of(reader.header, frames),
     )
 

@@ -129,7 +129,7 @@ def decode_whole(data: bytes, path: str) -> WholeSegment:
             running_crc = follows(running_crc, frame)
             if schema is None:
                 schema = RecordSchema.decode(body.to_pybytes())
-            elif frame.type == FrameType.BATCH:
+            else:
                 frames.append((byte, frame))
             byte += frame.frame_bytes
         return WholeSegment(header, schema, frames, buffer, path)
