@@ -1,4 +1,4 @@
-"""What the paper argues against, on the same queue: whole checkpoints, and increments of them.
+"""Baselines that the paper argues against, on the same queue: whole checkpoints and increments.
 
 Every so many input rows the operator stands still until its state is on disk (the paper's CRB, I
 and II.A). A whole checkpoint has a CHECK record for each open window; an increment, for each that
@@ -160,7 +160,7 @@ def _no_rows(operator: Aggregate) -> pa.RecordBatch:
 
 @dataclass(frozen=True)
 class Recovered:
-    """What a recovery from the newest checkpoint took, and came to."""
+    """Costs and outcome of a recovery from the newest checkpoint."""
 
     operator: Aggregate
     slots: Ints
@@ -214,7 +214,7 @@ def recover(queue: OutputQueue, operator: Aggregate, source: Source, upto: int) 
 
 
 def same_states(one: pa.Table, other: pa.Table) -> bool:
-    """Whether two operators hold the same windows in the same states."""
+    """Return True if two operators hold the same windows in the same states."""
     equal = one.schema == other.schema and one.num_rows == other.num_rows
     return equal and all(
         bool(pc.all(pc.equal(one.column(name), other.column(name))).as_py())

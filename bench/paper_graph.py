@@ -58,7 +58,7 @@ class Process:
             wire.close()  # it is the child's alone now: its end is seen at the other end
 
     def events(self) -> Iterator[Event]:
-        """What it says, as it says it."""
+        """Yield its events as they come."""
         assert self._child.stdout is not None
         yield from map(json.loads, self._child.stdout)
 
@@ -183,7 +183,7 @@ def _checks_below(path: Path, end_offset: int) -> int:
 
 
 def extents(path: Path) -> list[tuple[int, int, int]]:
-    """Of each frame with records: q, N and the input rows taken, as its header says."""
+    """Return q, N and the input rows taken of each frame with records, as its header says."""
     chain = Chain(LocalFolder(path))
     headers = [frame.header for frame in chain.frames()]
     return [

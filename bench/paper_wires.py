@@ -1,4 +1,4 @@
-"""What runs between the processes: Arrow IPC streams over sockets, in place of the network."""
+"""Wires between the processes: Arrow IPC streams over sockets, in place of the network."""
 
 from __future__ import annotations
 

@@ -128,9 +128,9 @@ class SparkEngine:
         return enter(self._session, folder, storage_options, KEEP_ALIVE, None, spark_name=name)
 
     def discard_unfinished(self, checkpoints: Sequence[str]) -> None:
-        """Whoever drove the fleet before writes nothing to these any more, wherever it was stopped.
+        """Discard what a former driver left unfinished at these, wherever it was stopped.
 
-        They stand below the fleet's folder.
+        It writes nothing to them any more. They stand below the fleet's folder.
         """
         conf = self._session._jsparkSession.sessionState().newHadoopConf()
         tenures = self._session._jvm.org.apache.spark.sql.cecstore.standby.Tenures
