@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from contextlib import suppress
+from collections.abc import Collection
 from enum import IntEnum, IntFlag
 from struct import Struct
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from cec_store.errors import unknown_version
 from cec_store.format.checksum import crc32c, crc_is_right, with_crc
@@ -212,15 +213,6 @@ def decode_frame_header(
     return tuple.__new__(FrameHeader, fields)
 
 
-def intact_headers(data: bytes) -> Iterator[FrameHeader]:
-    """Every sound frame header anywhere in ``data``, of whichever segment, found by its magic."""
-    at = data.find(FRAME_MAGIC_BYTES)
-    while at >= 0:
-        with suppress(BadHeader):  # four bytes that only look like the beginning of one
-            yield decode_frame_header(data, at)
-        at = data.find(FRAME_MAGIC_BYTES, at + 1)
-
-
 def body_bytes_max(record_count: int) -> int:
     """The most that the body of a frame of so many records may have, as stored."""
     return ONE_RECORD_BYTES_MAX if record_count == 1 else BODY_BYTES_MAX
@@ -233,9 +225,14 @@ def raw_bytes_max(body_bytes: int, record_count: int = 0) -> int:
     return by_ratio if by_ratio < limit else limit
 
 
-def body_is_sound(header: FrameHeader, body: pa.Buffer | bytes) -> bool:
-    """Return whether these are the bytes that the header describes."""
-    return len(body) == header.body_bytes and crc32c(body) == header.body_crc
+def prove_body(header: FrameHeader, body: pa.Buffer | bytes) -> None:
+    """Raise :class:`BadHeader` unless these are the bytes that the header describes."""
+    if len(body) < header.body_bytes:
+        raise BadHeader("the body is cut short")
+    if len(body) > header.body_bytes:
+        raise BadHeader(f"the body has {len(body)} bytes, its header says {header.body_bytes}")
+    if crc32c(body) != header.body_crc:
+        raise BadHeader("the body fails its checksum")
 
 
 def follows(running_crc: int, header: FrameHeader) -> int:
@@ -252,3 +249,47 @@ def follows(running_crc: int, header: FrameHeader) -> int:
 def extend_running_crc(running_crc: int, header_crc: int) -> int:
     """The CRC over all header CRCs of a segment, with one more (docs/format.md §4: chain CRC)."""
     return crc32c(header_crc.to_bytes(4, "little"), running_crc)
+
+
+_COLUMN_TYPES = (
+    "<u4 u1 u1 <u2 <u4 <u4 <u8 <u8 <u8 <u8 <u8 <u8 <u8 <i8 <i8 <u8 <u8 <u4 <u4 <u4 <u4 <u4 <u4"
+)
+HEADER = np.dtype([*zip(FrameHeader._fields, _COLUMN_TYPES.split(" "), strict=True)])
+"""A frame header as docs/format.md §4 has it."""
+assert HEADER.itemsize == FRAME_HEADER_BYTES
+
+
+def are_sound(headers: NDArray[np.void]) -> NDArray[np.bool_]:
+    """Return one flag for each header of an array of :data:`HEADER`.
+
+    It is True where :func:`decode_frame_header` raises nothing, but for the checksum.
+    """
+    kinds, flags = headers["type"], headers["flags"]
+    records, windows = headers["record_count"], headers["open_windows"]
+    is_batch, is_counted = kinds == FrameType.BATCH.value, (flags & COUNTED) != 0
+    is_one = records == 1
+    stored, raw = headers["body_bytes"].astype(np.int64), headers["raw_bytes"].astype(np.int64)
+    seq, first, extent = headers["seq"], headers["first_offset"], headers["extent_records"]
+    known = np.where(is_batch, CONTINUES | COUNTED, 0)
+    sound: NDArray[np.bool_] = (
+        (headers["magic"] == FRAME_MAGIC)
+        & (is_batch | (kinds == FrameType.SCHEMA.value))
+        & ((flags & ~known) == 0)
+        & np.isin(headers["codec"], [codec.value for codec in Codec])
+        & (seq < np.uint64(NUMBERS_END))
+        & (first < np.uint64(NUMBERS_END))
+        & (first + records < np.uint64(NUMBERS_END))
+        & ~(is_counted & ((flags & CONTINUES) != 0))
+        & (is_counted | ((windows == 0) & (extent == 0)))
+        & (stored <= np.where(is_one, body_bytes_max(1), body_bytes_max(0)))
+        & (raw <= _raw_bytes_max(stored, is_one))
+    )
+    return sound
+
+
+def _raw_bytes_max(stored: NDArray[np.int64], is_one: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Return :func:`raw_bytes_max` of each of these bodies."""
+    slack = raw_bytes_max(0)
+    by_ratio = slack + (raw_bytes_max(1) - slack) * stored
+    limits = np.where(is_one, raw_bytes_max(NUMBERS_END, 1), raw_bytes_max(NUMBERS_END))
+    return np.minimum(limits, by_ratio)

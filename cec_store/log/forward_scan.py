@@ -16,7 +16,8 @@ from cec_store.format.frame import (
     SegmentHeader,
     extend_running_crc,
 )
-from cec_store.log.segment import Bad, BadFrame, SegmentReader
+from cec_store.format.scan import Bad
+from cec_store.log.segment import BadFrame, SegmentReader
 
 
 class ForwardScan:

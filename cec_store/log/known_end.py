@@ -16,12 +16,12 @@ from cec_store.format.frame import (
     FrameType,
     NewerVersion,
     decode_segment_header,
-    intact_headers,
 )
 from cec_store.format.manifest import Manifest
+from cec_store.format.scan import Bad, intact_headers
 from cec_store.log.epochs import read_manifest
 from cec_store.log.notes import read_notes
-from cec_store.log.segment import Bad, SegmentReader, refusal
+from cec_store.log.segment import SegmentReader, refusal
 from cec_store.storage.folder import Folder
 from cec_store.storage.names import (
     durable_epoch_of,
@@ -202,7 +202,7 @@ def holds_acknowledged(folder: Folder, segment_id: int) -> bool:
     with suppress(BadHeader):  # else the frames of any segment are taken for its own
         salt = decode_segment_header(data).salt
     published = SEGMENT_HEADER_BYTES
-    for header in intact_headers(data):
+    for _, header in intact_headers(data):
         if salt is not None and header.salt != salt:
             continue
         if header.type == FrameType.SCHEMA:

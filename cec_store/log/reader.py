@@ -23,10 +23,11 @@ from cec_store.format.frame import (
     NewerVersion,
 )
 from cec_store.format.records import concat
+from cec_store.format.scan import Bad
 from cec_store.format.schema import RecordSchema
 from cec_store.log.frames import Frame, LogEnd
 from cec_store.log.positions import Bounds
-from cec_store.log.segment import Bad, BadFrame, SegmentReader, refusal
+from cec_store.log.segment import BadFrame, SegmentReader, refusal
 from cec_store.storage.folder import Folder
 from cec_store.values import Address
 

@@ -14,9 +14,10 @@ from cec_store.format.frame import (
     FrameType,
     NewerVersion,
 )
+from cec_store.format.scan import Bad
 from cec_store.log.forward_scan import ForwardScan, running_crcs_of
 from cec_store.log.known_end import prove_noted
-from cec_store.log.segment import Bad, SegmentReader, refusal
+from cec_store.log.segment import SegmentReader, refusal
 
 
 @dataclass(frozen=True)

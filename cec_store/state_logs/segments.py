@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -14,20 +13,19 @@ from cec_store.errors import CorruptLog, UnsupportedVersion
 from cec_store.format.ends import EndFacts, LogKind, Verdict, judge
 from cec_store.format.frame import (
     FRAME_HEADER_BYTES,
-    FRAME_MAGIC_BYTES,
     SEGMENT_HEADER_BYTES,
     BadHeader,
     FrameHeader,
     FrameType,
     SegmentHeader,
     decode_frame_header,
-    intact_headers,
 )
+from cec_store.format.scan import Bad, intact_headers
 from cec_store.format.schema import RecordSchema
 from cec_store.log.epochs import newest_claim
 from cec_store.log.forward_scan import ForwardScan, running_crcs_of
 from cec_store.log.frames import Frame
-from cec_store.log.segment import Bad, SegmentReader, refusal
+from cec_store.log.segment import SegmentReader, refusal
 from cec_store.storage.folder import Folder
 from cec_store.storage.names import WRITER_LOCK, segment_id_of, segment_name
 from cec_store.values import Address
@@ -164,15 +162,13 @@ def newest_in(folder: Folder, segment: StateSegment) -> float:
     """The newest version of a damaged segment, if its last frame shows it; infinity if not."""
     name = segment_name(segment.segment_id)
     data = folder.read(name, segment.end, folder.size(name) - segment.end)
-    at = data.rfind(FRAME_MAGIC_BYTES)
-    while at >= 0:
-        with suppress(BadHeader):  # four bytes that only look like the beginning of one
-            header = decode_frame_header(data, at)
-            if segment.header is None or header.salt == segment.header.salt:
-                is_last = at + header.frame_bytes == len(data)
-                return max(header.input_upto, segment.newest_version) if is_last else math.inf
-        at = data.rfind(FRAME_MAGIC_BYTES, 0, at)
-    return math.inf
+    salt = None if segment.header is None else segment.header.salt
+    intact = [one for one in intact_headers(data) if salt in (None, one[1].salt)]
+    if not intact:
+        return math.inf
+    at, header = intact[-1]
+    is_last = at + header.frame_bytes == len(data)
+    return max(header.input_upto, segment.newest_version) if is_last else math.inf
 
 
 def segment_without_header(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import product
 from struct import pack_into
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +16,7 @@ from cec_store.format.frame import (
     FORMAT_VERSION,
     FRAME_HEADER_BYTES,
     FRAME_MAGIC_BYTES,
+    HEADER,
     NONE,
     RAW_BYTES_MAX,
     RECORD_STREAM,
@@ -26,13 +28,15 @@ from cec_store.format.frame import (
     FrameType,
     NewerVersion,
     SegmentHeader,
+    are_sound,
     body_bytes_max,
-    body_is_sound,
     decode_frame_header,
     decode_segment_header,
     extend_running_crc,
+    prove_body,
     raw_bytes_max,
 )
+from support.runs.counts import crash_count
 
 U32, U64 = st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1)
 U63 = st.integers(0, 2**63 - 1)
@@ -225,6 +229,34 @@ def test_an_unknown_codec_or_flag_is_of_a_later_format(at: int, layout: str, val
         decode_frame_header(changed(data, at, layout, value))
 
 
+def test_headers_as_columns_are_sound_where_one_by_one_they_are() -> None:
+    dice, count = np.random.default_rng(52), crash_count(10_000, 200_000)
+    headers = np.zeros(count, HEADER)
+    headers["magic"] = int.from_bytes(FRAME_MAGIC_BYTES, "little")
+    headers["type"] = 1
+    for name, values in {
+        "type": (0, 1, 2, 3), "codec": (0, 1, 2, 3, 4), "flags": (0, 1, 2, 3, 4, 1 << 15),
+        "seq": (2**63 - 1, 2**63), "first_offset": (0, 2**63 - 2, 2**63, 2**64 - 2),
+        "record_count": (0, 1, 2), "open_windows": (0, 1), "extent_records": (0, 1),
+        "body_bytes": (1, BODY_BYTES_MAX, BODY_BYTES_MAX + 1, 2**31 - 65_536, 2**31 - 65_535),
+        "raw_bytes": (0, 65_536, 65_537, 65_736, 65_737, RAW_BYTES_MAX, RAW_BYTES_MAX + 1,
+                      2**31 - 65_536, 2**31 - 65_535),
+    }.items():  # fmt: skip
+        is_changed = dice.random(count) < 0.3
+        headers[name][is_changed] = dice.choice(np.array(values, "u8"), is_changed.sum())
+    flags = [decodes(sealed(header.tobytes())) for header in headers]
+    assert are_sound(headers).tolist() == flags
+    assert 0.02 < np.mean(flags) < 0.6
+
+
+def decodes(data: bytes) -> bool:
+    try:
+        decode_frame_header(data)
+    except BadHeader:
+        return False
+    return True
+
+
 # -- bodies, the running CRC -----------------------------------------------------------------
 
 
@@ -234,9 +266,10 @@ def test_a_body_is_what_the_header_describes() -> None:
         type=FrameType.BATCH, **PLAIN, body_bytes=len(body), body_crc=crc32c(body)
     ).encode()
     header = decode_frame_header(data)
-    assert body_is_sound(header, body)
+    prove_body(header, body)
     for other in (body[:-1], body + b"\0", b"some bytez", b""):
-        assert not body_is_sound(header, other)
+        with pytest.raises(BadHeader):
+            prove_body(header, other)
 
 
 def test_the_running_crc_depends_on_every_header_and_their_order() -> None:

@@ -27,9 +27,9 @@ from cec_store.format.frame import (
     FrameHeader,
     FrameType,
     SegmentHeader,
-    body_is_sound,
     decode_frame_header,
     decode_segment_header,
+    prove_body,
 )
 from cec_store.format.input_queues import InputQueues
 from cec_store.format.manifest import PLAIN, Manifest
@@ -81,7 +81,7 @@ def data_of(case: dict[str, Any]) -> bytes:
 def split(data: bytes) -> tuple[FrameHeader, bytes]:
     header = decode_frame_header(data)
     body = data[FRAME_HEADER_BYTES:]
-    assert body_is_sound(header, body)
+    prove_body(header, body)
     return header, body
 
 

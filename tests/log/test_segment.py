@@ -147,7 +147,7 @@ def test_a_frame_that_is_cut_short_is_bad(bodies: bool) -> None:
 def test_a_body_is_checked_when_asked_for() -> None:
     folder = written(frame(10, b"abcdef"), frame(11))
     folder.files[NAME][-FRAME_HEADER_BYTES - 1] ^= 1
-    assert bad_of(folder, bodies=True) == (SEGMENT_HEADER_BYTES, "body fails its checksum")
+    assert bad_of(folder, bodies=True) == (SEGMENT_HEADER_BYTES, "the body fails its checksum")
     assert bad_of(folder)[0] == folder.size(NAME)
 
 
@@ -198,8 +198,8 @@ def test_a_body_beyond_the_file_is_refused_without_reading_it() -> None:
     data[112:116] = (64 << 20).to_bytes(4, "little")
     data[124:] = crc32c(bytes(data[:124])).to_bytes(4, "little")
     folder = written((bytes(data), b""))
-    assert bad_of(folder) == (SEGMENT_HEADER_BYTES, "body cut short")
-    assert bad_of(folder, bodies=True) == (SEGMENT_HEADER_BYTES, "body cut short")
+    assert bad_of(folder) == (SEGMENT_HEADER_BYTES, "the body is cut short")
+    assert bad_of(folder, bodies=True) == (SEGMENT_HEADER_BYTES, "the body is cut short")
 
 
 # -- beyond a bad place -----------------------------------------------------------------------

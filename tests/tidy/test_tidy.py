@@ -30,15 +30,17 @@ ORDER = {
         proving read_ahead store_folder by_url folders new_trees
     """,
     "format": """
-        checksum columns arrow_metadata alike arrow_limits arrow_values same_types frame manifest
-        durable_end ends acknowledgement retention input_queues offset_lengths schema records
-        zstd_frames by_columns bodies by_reference
+        checksum columns arrow_metadata alike arrow_limits arrow_values same_types frame
+        scan manifest durable_end ends acknowledgement retention input_queues
+        offset_lengths schema records zstd_frames by_columns bodies by_reference
     """,
     "format.by_columns": "messages dictionaries body",
-    "format.by_reference": "whole_segment commit_body commits acknowledgements",
+    "format.by_reference": """
+        whole_segment segment_frames commit_body commits acknowledgements
+    """,
     "log": """
-        frames options segment epochs notes known_end forward_scan positions reader visible_end
-        chain tail writer creating reopening by_object pipeline selection replay
+        frames options segment_file segment epochs notes known_end forward_scan positions reader
+        visible_end chain tail writer creating reopening by_object pipeline selection replay
     """,
     "log.by_object": "writer opening",
     "log.pipeline": "line pipeline",

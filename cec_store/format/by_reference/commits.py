@@ -27,10 +27,10 @@ from cec_store.format.frame import (
     FrameType,
     NewerVersion,
     SegmentHeader,
-    body_is_sound,
     decode_frame_header,
     decode_segment_header,
     follows,
+    prove_body,
 )
 from cec_store.format.schema import RecordSchema
 
@@ -237,10 +237,7 @@ def _body_of(header: SegmentHeader, data: bytes, stream_id: int) -> CommitBody:
     if frame.codec not in (Codec.NONE, Codec.ZSTD):
         raise NewerVersion(f"a commit with codec {frame.codec}")
     stored = pa.py_buffer(data).slice(SEGMENT_HEADER_BYTES + FRAME_HEADER_BYTES)
-    if stored.size != frame.body_bytes:
-        raise BadHeader(f"body of {stored.size} bytes, its header says {frame.body_bytes}")
-    if not body_is_sound(frame, stored):
-        raise BadHeader("body fails its checksum")
+    prove_body(frame, stored)
     body = CommitBody.decode(inflated(stored, frame.codec, frame.raw_bytes))
     if body.segments.num_rows != frame.record_count:
         raise BadHeader(f"{body.segments.num_rows} segments, not {frame.record_count}")

@@ -14,7 +14,6 @@ from cec_store.errors import CorruptLog, upgrade_needed
 from cec_store.format.bodies import Body, decode_body
 from cec_store.format.checksum import crc32c
 from cec_store.format.frame import (
-    FRAME_HEADER_BYTES,
     NONE,
     RECORD_STREAM,
     SEGMENT_HEADER_BYTES,
@@ -23,11 +22,10 @@ from cec_store.format.frame import (
     FrameType,
     NewerVersion,
     SegmentHeader,
-    body_is_sound,
-    decode_frame_header,
     decode_segment_header,
     follows,
 )
+from cec_store.format.scan import Bad, FramesInMemory, Numbers, whole_frames
 from cec_store.format.schema import RecordSchema
 
 
@@ -38,7 +36,7 @@ class WholeSegment(NamedTuple):
     schema: RecordSchema
     frames: list[tuple[int, FrameHeader]]
     """Its BATCH frames and the byte of each."""
-    data: pa.Buffer
+    data: FramesInMemory
     path: str
 
     @property
@@ -57,12 +55,10 @@ class WholeSegment(NamedTuple):
         """
         batches = []
         for byte, header in self.frames:
-            body = self.data.slice(byte + FRAME_HEADER_BYTES, header.body_bytes)
             try:
-                if not body_is_sound(header, body):
-                    raise BadHeader("body fails its checksum")
-                batches.append(decode_body(body, header.codec, header.raw_bytes, self.schema,
-                                         header.record_count, columns))  # fmt: skip
+                batches.append(decode_body(self.data.body_at(byte, header), header.codec,
+                                         header.raw_bytes, self.schema, header.record_count,
+                                         columns))  # fmt: skip
             except BadHeader as error:
                 raise CorruptLog(self.path, byte, str(error)) from None
         return batches
@@ -117,50 +113,45 @@ def decode_whole(data: bytes, path: str) -> WholeSegment:
     byte = 0
     try:
         header = decode_segment_header(data)
-        byte, running_crc = SEGMENT_HEADER_BYTES, header.running_crc
-        buffer = pa.py_buffer(data)
-        schema: RecordSchema | None = None
-        frames: list[tuple[int, FrameHeader]] = []
-        while schema is None or byte < len(data):
-            frame = decode_frame_header(data, byte)
-            start = byte + FRAME_HEADER_BYTES
-            body = buffer.slice(start, min(frame.body_bytes, len(data) - start))
-            _check(frame, header, frames, body, schema is None)
-            running_crc = follows(running_crc, frame)
-            if schema is None:
-                schema = RecordSchema.decode(body.to_pybytes())
-            else:
-                frames.append((byte, frame))
-            byte += frame.frame_bytes
-        return WholeSegment(header, schema, frames, buffer, path)
+        byte, frames = SEGMENT_HEADER_BYTES, FramesInMemory(data, header.salt)
+        order = _Order(frames, header.running_crc)
+        for item in whole_frames(frames.header_at, byte, len(data), Numbers(0), order.prove):
+            if isinstance(item, Bad):
+                byte = item.byte
+                raise (NewerVersion if item.newer else BadHeader)(item.reason)
+        if order.schema is None:
+            raise BadHeader("it ends before its schema")
+        return WholeSegment(header, order.schema, order.batches, frames, path)
     except NewerVersion as error:
         raise upgrade_needed(path, f"byte {byte}: {error}") from None
     except BadHeader as error:
         raise CorruptLog(path, byte, str(error)) from None
 
 
-def _check(
-    frame: FrameHeader,
-    segment: SegmentHeader,
-    before: list[tuple[int, FrameHeader]],
-    body: pa.Buffer,
-    is_first: bool,
-) -> None:
-    """Check that a frame may stand where it does; bodies of BATCH frames are checked later."""
-    if frame.salt != segment.salt:
-        raise BadHeader("the frame belongs to another segment")
-    if body.size < frame.body_bytes:
-        raise BadHeader("body cut short")
-    if is_first is not (frame.type == FrameType.SCHEMA):
-        raise BadHeader("a segment starts with its schema, and has one")
-    if frame.type != FrameType.BATCH:
-        if not body_is_sound(frame, body):
-            raise BadHeader("body fails its checksum")
-        return
-    seq, offset = (before[-1][1].seq + 1, before[-1][1].end_offset) if before else (0, 0)
-    if (frame.seq, frame.first_offset) != (seq, offset):
-        raise BadHeader(
-            f"frame {frame.seq} at offset {frame.first_offset}, where {seq} at {offset} is due"
-        )
-    if frame.stream_id != RECORD_STREAM:
-        raise BadHeader(f"a frame of stream {frame.stream_id}, not {RECORD_STREAM}")
+class _Order:
+    """The order in which frames stand in a whole segment: its schema, and then records."""
+
+    def __init__(self, frames: FramesInMemory, running_crc: int) -> None:
+        self.schema: RecordSchema | None = None
+        self.batches: list[tuple[int, FrameHeader]] = []
+        self._frames = frames
+        self._running_crc = running_crc
+        self._offset = 0
+
+    def prove(self, byte: int, header: FrameHeader) -> None:
+        """Raise :class:`BadHeader` unless the frame may stand there.
+
+        The bodies of BATCH frames have to be there, and are proven when they are read.
+        """
+        if (self.schema is None) is not (header.type == FrameType.SCHEMA):
+            raise BadHeader("a segment starts with its schema, and has one")
+        if self.schema is None:
+            self.schema = RecordSchema.decode(self._frames.body_at(byte, header).to_pybytes())
+        else:
+            if header.first_offset != self._offset:
+                raise BadHeader(f"record {header.first_offset} where {self._offset} is due")
+            if header.stream_id != RECORD_STREAM:
+                raise BadHeader(f"a frame of stream {header.stream_id}, not {RECORD_STREAM}")
+            self.batches.append((byte, header))
+            self._offset = header.end_offset
+        self._running_crc = follows(self._running_crc, header)

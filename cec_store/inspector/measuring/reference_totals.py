@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from cec_store.format.by_reference.segment_frames import BadPlace, frames_of
 from cec_store.format.frame import FrameHeader
 from cec_store.format.schema import RecordKind
 from cec_store.inspector.damage.faults import Fault, kind_of
 from cec_store.inspector.damage.reference_objects import (
-    BadPlace,
-    frames_of,
     part_of,
     read_all,
     segments_of_partition,

@@ -11,14 +11,12 @@ import numpy as np
 import pyarrow as pa
 
 from cec_store.format.bodies import decode_body
+from cec_store.format.by_reference.segment_frames import BadPlace, ReferencedFrame, frames_of
 from cec_store.format.columns import Ints
 from cec_store.format.frame import NONE, BadHeader
 from cec_store.format.schema import RecordSchema
 from cec_store.inspector.damage.reference_objects import (
-    BadPlace,
     Read,
-    ReferencedFrame,
-    frames_of,
     part_of,
     read_all,
     segments_of_partition,

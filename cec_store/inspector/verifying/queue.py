@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cec_store.format.frame import (
-    SEGMENT_HEADER_BYTES,
-    extend_running_crc,
-)
+from cec_store.format.ends import EndFacts, LogKind, Verdict, judge
+from cec_store.format.frame import SEGMENT_HEADER_BYTES, extend_running_crc
 from cec_store.format.schema import RecordKind
 from cec_store.inspector.damage.faults import EFFECTS, Fault, Note
 from cec_store.inspector.damage.log_segment import LogSegment
@@ -151,11 +149,18 @@ class _QueueVerifier:
     @staticmethod
     def _torn_reason(segment: LogSegment, item: ScannedFrame | Gap) -> str:
         """Return a note if an unacknowledged, unfinished write begins here; empty if none does."""
-        if segment.is_sealed or not segment.is_newest or item.byte < segment.acknowledged:
+        reason = item.reason if isinstance(item, Gap) else segment.scan.body_problem(item)
+        if not reason:
             return ""
-        if isinstance(item, Gap):
-            return "" if item.newer else item.reason
-        return segment.scan.body_problem(item)
+        facts = EndFacts(
+            byte=item.byte,
+            file_bytes=segment.scan.bytes,
+            claimed=segment.acknowledged,
+            sealed_end=segment.stop if segment.is_sealed else None,
+            is_newer=isinstance(item, Gap) and item.newer,
+        )
+        verdict, _ = judge(LogKind.QUEUE, facts)
+        return reason if verdict is Verdict.TORN_TAIL else ""
 
     def _check_link(self, segment: LogSegment) -> None:
         """The header against what the segment before was found to be."""

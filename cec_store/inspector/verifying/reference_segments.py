@@ -10,6 +10,7 @@ import numpy as np
 
 from cec_store.errors import CecError, CorruptLog
 from cec_store.format.bodies import decode_body
+from cec_store.format.by_reference.segment_frames import BadPlace, ReferencedFrame, frames_of
 from cec_store.format.by_reference.whole_segment import decode_whole
 from cec_store.format.columns import values_of
 from cec_store.format.frame import BadHeader, FrameHeader
@@ -17,12 +18,9 @@ from cec_store.format.records import kinds_of
 from cec_store.format.schema import TIMESTAMP, RecordKind, RecordSchema
 from cec_store.inspector.damage.faults import Fault, Note, kind_of
 from cec_store.inspector.damage.reference_objects import (
-    BadPlace,
     Read,
-    ReferencedFrame,
     Wanted,
     claims_of,
-    frames_of,
     read_all,
     segments_of_partition,
 )

@@ -81,7 +81,7 @@ class _StateLogVerifier:
                 self._faults += self._files.header_faults(segment)
                 self._check_frames(segment, sound)
                 self._bytes += segment.scan.bytes
-                segment.scan.release()
+                segment.scan.reload()
                 self._progress(TotalBytes(self._bytes))
         self._note_origins()
         recount = BranchChecks(self._tree, self._files.folder, self._add_record_fault, decoder)

@@ -19,18 +19,14 @@ from cec_store.format.bodies import (
     decode_body,
     encode_columns,
 )
+from cec_store.format.by_reference.segment_frames import BadPlace, frames_of
 from cec_store.format.by_reference.whole_segment import encode_whole
 from cec_store.format.frame import (
     FRAME_HEADER_BYTES,
     NONE,
     SEGMENT_HEADER_BYTES,
     BadHeader,
-    FrameHeader,
-    FrameType,
-    NewerVersion,
     SegmentHeader,
-    body_is_sound,
-    decode_frame_header,
 )
 from cec_store.format.records import fit_batches
 from cec_store.format.schema import RecordSchema
@@ -132,50 +128,35 @@ def read_segment(
     segment: dict[str, Any],
     schema: RecordSchema,
     columns: Sequence[str] | None = None,
-) -> Iterator[tuple[int, FrameHeader, pa.RecordBatch]]:
-    """Each frame of a segment: offset of its first record in the partition, header, records.
-
-    ``segment`` is a row of a commit. One request.
+) -> Iterator[pa.RecordBatch]:
+    """Yield the records of each frame of a segment. ``segment`` is a row of a commit. One request.
 
     Raises:
         CorruptLog: the object is not there, or not what the commit says.
         UnsupportedVersion: a later format wrote it.
     """
-    path, begin = f"{store.url}/{segment['file']}", segment["byte"]
+    path = f"{store.url}/{segment['file']}"
     try:
-        data = store.read(segment["file"], begin, segment["bytes"])
+        data = store.read(segment["file"], segment["byte"], segment["bytes"])
     except FileNotFoundError:
         raise CorruptLog(path, 0, "an object that a commit names is missing") from None
-    buffer, byte, due = pa.py_buffer(data), 0, None
     records = frames = 0
-    try:
-        while byte < segment["bytes"]:
-            header = decode_frame_header(data, byte)
-            if header.salt != segment["salt"] or due not in (None, header.seq):
-                raise BadHeader("not the frame that the commit means")
-            if header.type == FrameType.BATCH:
-                offset = segment["first_offset"] + records
-                yield offset, header, _records(buffer, byte, header, schema, columns)
-                records, frames = records + header.record_count, frames + 1
-                due = header.seq + 1
-            byte += header.frame_bytes
-        if (records, frames) != (segment["records"], segment["frames"]):
-            raise BadHeader(f"{frames} frames with {records} records, not those of the commit")
-    except NewerVersion as error:
-        raise upgrade_needed(path, f"byte {begin + byte}: {error}") from None
-    except BadHeader as error:
-        raise CorruptLog(path, begin + byte, str(error)) from None
-
-
-def _records(
-    data: pa.Buffer,
-    byte: int,
-    header: FrameHeader,
-    schema: RecordSchema,
-    columns: Sequence[str] | None,
-) -> pa.RecordBatch:
-    start = byte + FRAME_HEADER_BYTES
-    body = data.slice(start, min(header.body_bytes, data.size - start))
-    if not body_is_sound(header, body):
-        raise BadHeader("body fails its checksum")
-    return decode_body(body, header.codec, header.raw_bytes, schema, header.record_count, columns)
+    for item in frames_of(segment, data):
+        if isinstance(item, BadPlace):
+            raise (
+                upgrade_needed(path, f"byte {item.byte}: {item.reason}")
+                if item.is_newer
+                else CorruptLog(path, item.byte, item.reason)
+            )
+        header = item.header
+        if item.problem:
+            raise CorruptLog(path, item.byte, item.problem)
+        try:
+            yield decode_body(item.body, header.codec, header.raw_bytes, schema,
+                              header.record_count, columns)  # fmt: skip
+        except BadHeader as error:
+            raise CorruptLog(path, item.byte, str(error)) from None
+        records, frames = records + header.record_count, frames + 1
+    if (records, frames) != (segment["records"], segment["frames"]):
+        what = f"{frames} frames with {records} records, not those of the commit"
+        raise CorruptLog(path, segment["byte"] + len(data), what)

@@ -13,8 +13,9 @@ import pytest
 import cec_store
 from cec_store.connectors import spark as cec_spark
 from cec_store.connectors.spark.queues.spark_types import stored_schema
+from cec_store.format.by_reference.segment_frames import ReferencedFrame, frames_of
+from cec_store.format.frame import FrameHeader
 from cec_store.partitioned.by_reference.reference_queue import ReferenceQueue
-from cec_store.partitioned.by_reference.segment_objects import read_segment
 from cec_store.storage.stores.local_store import LocalStore
 from support.runs.minors import needs_python_sources
 from support.spark.jvm_sink import (
@@ -69,20 +70,21 @@ def test_columns_are_compressed_apart(spark: Any, tmp_path: Path) -> None:
     path = tmp_path / "q"
     writer(frame(spark, count=100_000), timestampColumn="at").save(str(path))
     queue = queue_at(path)
-    frames = [
-        header
-        for number in queue.ends()
-        for _, header, _ in _frames(queue, number)
-    ]  # fmt: skip
+    frames = [header for number in queue.ends() for header in _headers(queue, number)]
     assert {header.codec for header in frames} == {3}
     assert sum(header.record_count for header in frames) == 100_000
     assert sum(header.body_bytes for header in frames) < 100_000 * 10
 
 
-def _frames(queue: ReferenceQueue, number: int) -> Iterator[Any]:
+def _headers(queue: ReferenceQueue, number: int) -> Iterator[FrameHeader]:
+    store = LocalStore(queue.path)
     for segment in queue.state.live.to_pylist():
         if segment["partition"] == number:
-            yield from read_segment(LocalStore(queue.path), segment, queue.schema)
+            data = store.read(segment["file"], segment["byte"], segment["bytes"])
+            for item in frames_of(segment, data):
+                assert isinstance(item, ReferencedFrame)
+                assert not item.problem
+                yield item.header
 
 
 TYPES = """

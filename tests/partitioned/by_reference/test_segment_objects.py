@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cec_store.errors import CorruptLog, SchemaMismatch, UnsupportedVersion
+from cec_store.format.by_reference.segment_frames import ReferencedFrame, frames_of
 from cec_store.format.schema import RecordSchema
 from cec_store.partitioned.by_reference.reference_commits import batch_after, making
 from cec_store.partitioned.by_reference.reference_log import ReferenceLog
@@ -46,7 +47,7 @@ def staged(store: LocalStore, start: int, count: int, partition: int = 0) -> dic
 
 
 def numbers_of(store: LocalStore, segment: dict[str, Any]) -> list[int]:
-    return [n for _, _, part in read_segment(store, segment, SCHEMA) for n in part["n"].to_pylist()]
+    return [n for part in read_segment(store, segment, SCHEMA) for n in part["n"].to_pylist()]
 
 
 def test_rows_of_tasks_become_visible_by_one_commit(tmp_path: Path) -> None:
@@ -98,9 +99,8 @@ def test_a_partition_that_is_new_is_added(tmp_path: Path) -> None:
 def test_columns_that_are_not_asked_for_are_not_read(tmp_path: Path) -> None:
     store = LocalStore(tmp_path / "queue")
     segment = {**staged(store, 0, 50_000), "first_offset": 70}
-    (found,) = read_segment(store, segment, SCHEMA, ["n"])
-    offset, header, records = found
-    assert (offset, header.record_count, records.schema.names) == (70, 50_000, ["n"])
+    (records,) = read_segment(store, segment, SCHEMA, ["n"])
+    assert (records.num_rows, records.schema.names) == (50_000, ["n"])
 
 
 def test_many_rows_at_once_are_cut_to_frames_that_fit_a_cache(tmp_path: Path) -> None:
@@ -109,7 +109,9 @@ def test_many_rows_at_once_are_cut_to_frames_that_fit_a_cache(tmp_path: Path) ->
     maker.append(rows(0, 600_000))
     found = maker.finish(store, "q", 0, 0)
     assert found is not None
-    frames = [header for _, header, _ in read_segment(store, {**found, "first_offset": 0}, SCHEMA)]
+    data = store.read(found["file"], found["byte"], found["bytes"])
+    items = [*frames_of({**found, "first_offset": 0}, data)]
+    frames = [item.header for item in items if isinstance(item, ReferencedFrame)]
     assert len(frames) == found["frames"] > 1
     assert all(header.raw_bytes <= 8 << 20 for header in frames)
     assert sum(header.raw_bytes for header in frames) > 16 << 20
@@ -146,7 +148,7 @@ def test_another_segment_does_not_pass_for_the_one_that_is_meant(tmp_path: Path)
     store = LocalStore(tmp_path)
     one, two = ({**staged(store, at, 300), "first_offset": 0} for at in (0, 1000))
     (tmp_path / one["file"]).write_bytes((tmp_path / two["file"]).read_bytes())
-    with pytest.raises(CorruptLog, match="not the frame that the commit means"):
+    with pytest.raises(CorruptLog, match="belongs to another segment"):
         numbers_of(store, {**one, "bytes": two["bytes"]})
     with pytest.raises(CorruptLog, match="with 300 records, not those of the commit"):
         numbers_of(store, {**two, "records": 299})

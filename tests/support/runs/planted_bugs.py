@@ -14,6 +14,8 @@ from itertools import count
 from types import FunctionType
 from typing import Any
 
+import pyarrow as pa
+
 from cec_store import indexes
 from cec_store.checkpoints.checkpointer import Checkpointer
 from cec_store.checkpoints.determinants import Determinants
@@ -22,7 +24,7 @@ from cec_store.format.columns import Ints
 from cec_store.format.durable_end import DurableEnd
 from cec_store.format.frame import BadHeader
 from cec_store.indexes import stored
-from cec_store.log import known_end, segment, tail, writer
+from cec_store.log import known_end, segment_file, tail, writer
 from cec_store.log import reopening as recovery
 from cec_store.log.forward_scan import running_crcs_of
 from cec_store.log.reader import LogReader
@@ -225,7 +227,7 @@ def does_not_check_the_headers_sum() -> None:
         return sound(cut + frame.crc32c(cut).to_bytes(4, "little"))
 
     sound = frame.decode_frame_header
-    segment.decode_frame_header = decode
+    segment_file.decode_frame_header = decode
 
 
 @bug
@@ -233,12 +235,16 @@ def believes_any_length() -> None:
     limits = ("body_bytes_max", "raw_bytes_max")
     names = {**vars(frame), **dict.fromkeys(limits, lambda *sizes: 2**32)}
     believing = FunctionType(frame.decode_frame_header.__code__, names, None, (0,))
-    frame.decode_frame_header = segment.decode_frame_header = believing
+    frame.decode_frame_header = segment_file.decode_frame_header = believing
 
 
 @bug
 def does_not_check_the_bodys_sum() -> None:
-    segment.body_is_sound = lambda header, body: len(body) == header.body_bytes
+    def prove(header: frame.FrameHeader, body: pa.Buffer) -> None:
+        if len(body) < header.body_bytes:
+            raise BadHeader("the body is cut short")
+
+    segment_file.prove_body = prove
 
 
 @bug
