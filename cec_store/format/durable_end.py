@@ -10,7 +10,7 @@ from cec_store.format.checksum import crc_is_right, with_crc
 
 _MAGIC = b"CECDURA\0"
 _VERSION = 1
-_LAYOUT = Struct("<8sHHI16s9QI16xI")
+_LAYOUT = Struct("<8sHHI16s7QI32xI")
 DURABLE_END_BYTES = _LAYOUT.size
 assert DURABLE_END_BYTES == 128
 SLOTS_AT = (0, 4096)
@@ -30,8 +30,6 @@ class DurableEnd(NamedTuple):
     offset: int
     last_segment: int
     last_byte: int
-    frames: int
-    counter: int
     running_crc: int
 
     def encode(self) -> bytes:
@@ -54,4 +52,4 @@ def _decode(slot: bytes, path: str) -> DurableEnd | None:
     fields = _LAYOUT.unpack(slot)
     if fields[1] != _VERSION:
         raise upgrade_needed(path, unknown_version(fields[1], _VERSION))
-    return DurableEnd._make(fields[3:15])
+    return DurableEnd._make(fields[3:13])

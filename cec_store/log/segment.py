@@ -122,7 +122,6 @@ class SegmentWriter:
         """Bytes handed to the kernel."""
         self.synced_bytes = 0
         """Bytes known to be on disk."""
-        self.frames = 0
         self._folder = folder
         self._last = (0, b"")
         """Byte and header of the frame that was written last."""
@@ -143,7 +142,6 @@ class SegmentWriter:
         byte = self.bytes
         self._write([header, body] if body else [header])
         self.running_crc = crc32c(header[-4:], self.running_crc)
-        self.frames += 1
         self._last = (byte, header)
         return byte
 

@@ -81,7 +81,6 @@ class LogWriter:
         self._clock_and_entropy = clock_and_entropy
         self._segment: SegmentWriter
         self._note = note
-        self._notes_written = 0
         self.durable = cursor
         """Everything below is on disk."""
         self.in_step = False
@@ -239,21 +238,19 @@ class LogWriter:
     def _note_durable_end(self) -> None:
         """Everything written has been synced, so the note is never ahead of what is on disk."""
         assert self._note is not None, "noted before the segment was published"
-        self._note.write(self._end_at(self._segment.synced_bytes, self._notes_written))
-        self._notes_written += 1
+        self._note.write(self._end_at(self._segment.synced_bytes))
         if not self._note.is_in_place():  # no reader would ever see it
             self._refuse_if_fenced()
             raise replaced(self.folder.path)
 
-    def _end_at(self, byte: int, counter: int) -> DurableEnd:
+    def _end_at(self, byte: int) -> DurableEnd:
         """Return the note of the log's end, at this byte of the segment."""
         segment, (last_segment, last_byte) = self._segment, self.cursor.previous
         return DurableEnd(
             epoch=self.manifest.epoch, log_id=self.manifest.log_id,
             segment_id=segment.header.segment_id, salt=segment.header.salt, byte=byte,
             seq=self.cursor.seq, offset=self.cursor.offset, last_segment=last_segment,
-            last_byte=last_byte, frames=segment.frames, counter=counter,
-            running_crc=segment.running_crc,
+            last_byte=last_byte, running_crc=segment.running_crc,
         )  # fmt: skip
 
     def check(self) -> None:

@@ -73,7 +73,7 @@ def test_a_writer_counts_what_a_reader_finds() -> None:
     folder = MemoryFolder({})
     writer = SegmentWriter(folder, HEADER)
     places = [writer.append(*frame(10 + i, b"x" * i)) for i in range(5)]
-    assert (writer.frames, writer.synced_bytes) == (5, 0)
+    assert writer.synced_bytes == 0
     writer.sync()
     assert writer.synced_bytes == writer.bytes == folder.size(NAME)
     reader = SegmentReader(folder, 0)

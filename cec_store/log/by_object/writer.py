@@ -105,7 +105,7 @@ class ObjectWriter(LogWriter):
             raise self._fenced(f"{name} exists") from None
         self._has_failed = False
         self.durable = self.cursor
-        self._last = self._end_at(segment.bytes, 0)
+        self._last = self._end_at(segment.bytes)
         number = segment.header.segment_id
         if number - self.manifest.newest_segment >= _ROLL_SEGMENTS:
             self.manifest = replace(self.manifest, newest_segment=number)

@@ -89,7 +89,7 @@ class CommitMark:
         place = number % len(SLOTS_AT)
         end = DurableEnd(
             epoch=0, log_id=log_id, segment_id=number, salt=salt, byte=size, seq=0, offset=0,
-            last_segment=0, last_byte=0, frames=0, counter=number, running_crc=0,
+            last_segment=0, last_byte=0, running_crc=0,
         )  # fmt: skip
         try:
             ours = [slot for slot in self._slots() if slot.log_id == log_id]

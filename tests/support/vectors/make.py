@@ -174,14 +174,14 @@ DURABLE_ENDS = {
     "durable-first": (
         "What the first writer of a queue notes once it has published the first segment.",
         {"epoch": 0, "log_id": LOG_ID.hex(), "segment_id": 0, "salt": SALT, "byte": 384,
-         "seq": 0, "offset": 0, "last_segment": NONE, "last_byte": 0, "frames": 1, "counter": 0,
+         "seq": 0, "offset": 0, "last_segment": NONE, "last_byte": 0,
          "running_crc": 0x01020304},
     ),
     "durable-later": (
         "Every field near its limit.",
         {"epoch": 2**32 - 1, "log_id": "ff" * 16, "segment_id": 2**63, "salt": 2**64 - 1,
          "byte": 2**62, "seq": 2**63 - 1, "offset": 2**63 - 2, "last_segment": 2**63 - 1,
-         "last_byte": 2**61, "frames": 2**60, "counter": 2**59, "running_crc": 2**32 - 1},
+         "last_byte": 2**61, "running_crc": 2**32 - 1},
     ),
 }  # fmt: skip
 SEGMENT_HEADERS = {

@@ -64,14 +64,13 @@ private object CommitMark {
 private[cecstore] final case class DurableNote(epoch: Long, logId: IndexedSeq[Byte], segment: Long, salt: Long,
     byte: Long) {
 
-  /** A slot of the mark: what a commit has not is 0, and its number counts the slots. */
+  /** A slot of the mark: what a commit has not is 0. */
   def encodedAsMark: Array[Byte] = {
     val bytes = new Array[Byte](DurableNote.SlotBytes)
     val out = Format.littleEndian(bytes)
     out.put(DurableNote.Magic).putShort(1).putShort(DurableNote.SlotBytes.toShort).putInt(epoch.toInt)
     out.put(logId.toArray)
     out.putLong(segment).putLong(salt).putLong(byte)
-    out.putLong(96, segment)
     out.putInt(124, Format.crc32c(bytes, 124))
     bytes
   }
