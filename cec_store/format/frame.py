@@ -66,7 +66,7 @@ class FrameFlags(IntFlag):
 
 CONTINUES, COUNTED = FrameFlags.CONTINUES.value, FrameFlags.COUNTED.value
 _BATCH_FLAGS = CONTINUES | COUNTED
-_OF_SEGMENTS = frozenset((FrameType.BATCH.value, FrameType.SCHEMA.value))
+SEGMENT_TYPES = frozenset((FrameType.BATCH.value, FrameType.SCHEMA.value))
 _BATCH = FrameType.BATCH.value  # looked up for each header that is read
 _CODECS = frozenset(map(int, Codec))
 
@@ -179,7 +179,7 @@ class FrameHeader(NamedTuple):
 
 
 def decode_frame_header(
-    data: bytes, at: int = 0, types: Collection[int] = _OF_SEGMENTS
+    data: bytes, at: int = 0, types: Collection[int] = SEGMENT_TYPES
 ) -> FrameHeader:
     """Return the header at ``data[at:]``, its checksum and limits proven.
 

@@ -5,7 +5,7 @@ No I/O: who has the bytes, in a file, an object or memory, says how a header is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,6 +14,7 @@ import pyarrow as pa
 from cec_store.format.frame import (
     FRAME_HEADER_BYTES,
     FRAME_MAGIC_BYTES,
+    SEGMENT_TYPES,
     BadHeader,
     FrameHeader,
     FrameType,
@@ -97,14 +98,16 @@ def intact_headers(data: bytes) -> Iterator[tuple[int, FrameHeader]]:
 class FramesInMemory:
     """Frames of one segment, or of a part of it, whose bytes are all in memory."""
 
-    def __init__(self, data: bytes, salt: int) -> None:
+    def __init__(self, data: bytes, salt: int, types: Collection[int] = SEGMENT_TYPES) -> None:
+        """``types``: those that there may be, all of a segment's if none are given."""
         self._data = data
+        self._types = types
         self._buffer = pa.py_buffer(data)
         self._salt = salt
 
     def header_at(self, byte: int) -> FrameHeader:
         """Raises :class:`BadHeader` where there is no sound header of this segment."""
-        header = decode_frame_header(self._data, byte)
+        header = decode_frame_header(self._data, byte, self._types)
         if header.salt != self._salt:
             raise BadHeader("the frame belongs to another segment")
         return header

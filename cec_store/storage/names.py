@@ -163,17 +163,12 @@ LOG_FOLDER = "log"
 COMMIT_MARK = "mark"
 _LOG_FOLDER = re.compile(r"[0-9]{17}")
 _ACKNOWLEDGEMENT_OBJECT = re.compile(r"([0-9]{20})\.ack")
-_LOG_OBJECT = re.compile(r"([0-9]{20})\.(commit|summary)")
+_LOG_OBJECT = re.compile(r"([0-9]{20})\.commit")
 
 
 def commit_object_name(number: int) -> str:
     """Return the name of a commit by reference, below the queue."""
     return f"{log_folder_name(number)}/{number:020d}.commit"
-
-
-def summary_object_name(number: int) -> str:
-    """Return the name of the summary at a commit, below the queue."""
-    return f"{log_folder_name(number)}/{number:020d}.summary"
 
 
 def log_folder_name(number: int) -> str:
@@ -189,7 +184,7 @@ def is_log_folder(name: str) -> bool:
 def commit_number_of(name: str) -> int | None:
     """The number in the last part of a commit's name; ``None`` for any other."""
     match = _LOG_OBJECT.fullmatch(name)
-    return int(match.group(1)) if match and match.group(2) == "commit" else None
+    return int(match.group(1)) if match else None
 
 
 def data_object_name(query: str, batch: int, partition: int, segment_id: int) -> str:
@@ -220,9 +215,3 @@ def acknowledgement_number_of(name: str) -> int | None:
     """The number in the last part of such a name; ``None`` for any other."""
     match = _ACKNOWLEDGEMENT_OBJECT.fullmatch(name)
     return int(match.group(1)) if match else None
-
-
-def summary_number_of(name: str) -> int | None:
-    """The number in the last part of a summary's name; ``None`` for any other."""
-    match = _LOG_OBJECT.fullmatch(name)
-    return int(match.group(1)) if match and match.group(2) == "summary" else None

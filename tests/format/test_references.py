@@ -12,10 +12,15 @@ from hypothesis import strategies as st
 
 from cec_store.errors import CorruptLog, UnsupportedVersion
 from cec_store.format.bodies import encode_body
-from cec_store.format.by_reference.commit_body import SEGMENT_COLUMNS, segments_of
-from cec_store.format.by_reference.commits import Operation, ReferenceCommit, ReferenceObject
+from cec_store.format.by_reference.commit_body import SEGMENT_COLUMNS, CommitBody, segments_of
+from cec_store.format.by_reference.commits import (
+    Operation,
+    ReferenceCommit,
+    ReferenceObject,
+    Since,
+)
 from cec_store.format.by_reference.whole_segment import decode_whole, encode_whole
-from cec_store.format.frame import NONE, SegmentHeader
+from cec_store.format.frame import NONE, SEGMENT_HEADER_BYTES, SegmentHeader
 from cec_store.format.records import data_records, to_timestamps
 from cec_store.format.schema import RecordSchema
 
@@ -114,14 +119,50 @@ def test_frames_of_another_segment_or_order_are_refused() -> None:
 # -- commits ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("is_summary", [False, True], ids=["commit", "summary"])
-def test_a_commit_is_read_as_it_was_made(is_summary: bool) -> None:
-    made = replace(OBJECT, is_summary=is_summary)
-    found = ReferenceObject.decode(bytes_of(made), PATH, 17, is_summary=is_summary)
+@pytest.mark.parametrize(
+    ("number", "base"), [(17, "nothing"), (68, (64, 2**63 + 5)), (64, None)], ids=str
+)
+def test_a_commit_is_read_as_it_was_made(number: int, base: Any) -> None:
+    since = None if base == "nothing" else Since(base, OBJECT.segments.slice(1))
+    made = replace(OBJECT, number=number, since=since)
+    found = ReferenceObject.decode(bytes_of(made), PATH, number)
     assert found == replace(made, salt=5)
     assert found.segments["removed"].to_pylist() == [False, True]
-    with pytest.raises(CorruptLog, match="stream"):
-        ReferenceObject.decode(bytes_of(made), PATH, 17, is_summary=not is_summary)
+    at_once = found.at_once()
+    if since is None:
+        assert at_once == found
+    else:
+        assert (at_once.since, at_once.after, at_once.segments) == (None, base, since.segments)
+
+
+@pytest.mark.parametrize(
+    ("number", "base"),
+    [(68, None), (68, (60, 1)), (64, (0, 1)), (65, (64, 1)), (0, None), (4160, (64, 1))],
+    ids=str,
+)
+def test_a_commit_says_what_came_since_the_one_that_is_due(number: int, base: Any) -> None:
+    made = replace(OBJECT, number=number, since=Since(base, OBJECT.segments))
+    with pytest.raises(CorruptLog, match="cannot be"):
+        ReferenceObject.decode(bytes_of(made), PATH, number)
+
+
+@pytest.mark.parametrize("salt", ["1", "0" * 15 + "A", " " + "0" * 15, 1, "0" * 17, "g" * 16])
+def test_salt_of_the_commit_to_go_on_from_is_written_in_one_way(salt: Any) -> None:
+    body = CommitBody({"number": 64, "salt": salt}, (), (), OBJECT.segments)
+    with pytest.raises(ValueError, match=r"no salt|no text|fromhex"):
+        Since.of(body, 68)
+    assert Since.of(body._replace(facts={"number": 64, "salt": "0" * 16}), 68).base == (64, 0)
+
+
+def test_frames_of_a_commit_stand_in_their_order_and_are_two_at_most() -> None:
+    made = replace(OBJECT, number=68, since=Since((64, 1), OBJECT.segments))
+    data, alone = bytes_of(made), bytes_of(replace(made, since=None))
+    first, second = data[SEGMENT_HEADER_BYTES : len(alone)], data[len(alone) :]
+    head = data[:SEGMENT_HEADER_BYTES]
+    assert ReferenceObject.decode(head + first, PATH, 68).since is None
+    for frames in (b"", second, second + first, first + first, data[128:] + second):
+        with pytest.raises(CorruptLog):
+            ReferenceObject.decode(head + frames, PATH, 68)
 
 
 def test_a_commit_that_makes_a_queue_holds_its_schema() -> None:

@@ -602,8 +602,6 @@ def test_every_kind_of_fault_has_its_words_and_was_seen() -> None:
         "commit-record",
         "commit-missing",
         "commit-damaged",
-        "summary",
-        "commits-behind",
         "version-missing",
         "state-file-missing",
         "state-file-damaged",

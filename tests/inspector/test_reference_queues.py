@@ -14,7 +14,7 @@ import pytest
 
 from cec_store.errors import CorruptLog
 from cec_store.format.by_reference.commit_body import segments_of
-from cec_store.format.by_reference.commits import Operation, ReferenceObject
+from cec_store.format.by_reference.commits import Operation, ReferenceObject, Since
 from cec_store.inspector.decoding.records import RecordRow
 from cec_store.inspector.places.places import Log, PlaceKind, place_at
 from cec_store.inspector.showing.dump_filter import DumpFilter
@@ -23,7 +23,7 @@ from cec_store.inspector.showing.place_dump import PlaceDump
 from cec_store.inspector.verifying.reference_commits import what_does_not_follow
 from cec_store.opening import open_queue, read_queue
 from cec_store.partitioned.by_reference.partitioned_queue import PartitionedQueue
-from cec_store.storage.names import commit_object_name, summary_object_name
+from cec_store.storage.names import commit_object_name
 from cec_store.storage.stores.by_url import store_at
 from cec_store.storage.stores.store import Store
 from support.command_line.json_schemas import check
@@ -232,10 +232,20 @@ def test_rubbish_is_counted_and_no_fault(path: str) -> None:
     assert "3 objects of 30 bytes that no commit names" in note["what"]
 
 
-def test_a_missing_summary_is_no_fault(path: str) -> None:
-    store_at(path).delete([summary_object_name(4)])
+def test_a_commit_that_does_not_say_what_came_is_no_fault(path: str) -> None:
+    store = store_at(path)
+    rewrite(store, 4, since=None)
     (note,) = document(path)["notes"]  # type: ignore[arg-type]
-    assert note["path"].endswith(summary_object_name(4))
+    assert note["path"].endswith(commit_object_name(4))
+    assert "readers do without" in note["what"]
+    assert len(read_queue(path).read_all()) == 400
+
+
+def rewrite(store: Store, number: int, **changes: Any) -> None:
+    """Put a commit of the same number and salt, but for what is changed, in its place."""
+    name = commit_object_name(number)
+    made = dataclasses.replace(ReferenceObject.decode(store.read(name), name, number), **changes)
+    replace(store, name, b"".join(made.encode()))
 
 
 # -- damage -----------------------------------------------------------------------------------
@@ -317,25 +327,18 @@ def moved_commit(store: Store) -> tuple[str, str, int | None]:
     return "commit-damaged", commit_object_name(5), 0
 
 
-def lose_newest_commit(store: Store) -> tuple[str, str, int | None]:
-    store.delete([commit_object_name(8)])
-    return "commits-behind", summary_object_name(8), 0
+def flip_since(store: Store) -> tuple[str, str, int | None]:
+    name = commit_object_name(8)
+    flip(store, name, store.size(name) - 1)
+    return "commit-damaged", name, None
 
 
-def flip_summary(store: Store) -> tuple[str, str, int | None]:
-    name = summary_object_name(4)
-    flip(store, name, store.size(name) // 2)
-    return "summary", name, None
-
-
-def wrong_summary(store: Store) -> tuple[str, str, int | None]:
-    name = summary_object_name(4)
-    found = ReferenceObject.decode(store.read(name), name, 4, is_summary=True)
-    fewer = ReferenceObject(
-        4, found.log_id, found.commit, found.segments.slice(1), found.created_us, True, found.salt
-    )
-    replace(store, name, b"".join(fewer.encode()))
-    return "summary", name, 0
+def wrong_since(store: Store) -> tuple[str, str, int | None]:
+    name = commit_object_name(4)
+    since = ReferenceObject.decode(store.read(name), name, 4).since
+    assert since is not None
+    rewrite(store, 4, since=Since(since.base, since.segments.slice(1)))
+    return "commit-record", name, 0
 
 
 def wrong_claim(store: Store) -> tuple[str, str, int | None]:
@@ -344,19 +347,15 @@ def wrong_claim(store: Store) -> tuple[str, str, int | None]:
     found = ReferenceObject.decode(store.read(name), name, 7)
     said = found.segments.to_pylist()
     said[0]["greatest_us"] += 1
-    told = ReferenceObject(
-        7, found.log_id, found.commit, segments_of(said), found.created_us, False, found.salt,
-        found.after,
-    )  # fmt: skip
-    replace(store, name, b"".join(told.encode()))
-    store.delete([summary_object_name(8)])
+    rewrite(store, 7, segments=segments_of(said))
+    rewrite(store, 8, since=None)
     return "commit-record", said[0]["file"], said[0]["byte"]
 
 
 HANDS: list[Hand] = [
     lose_segment, flip_body, flip_header, cut_segment, add_bytes, flip_segment_header,
     swap_segments, lose_commit, lose_first_commit, flip_commit, foreign_commit, moved_commit,
-    lose_newest_commit, flip_summary, wrong_summary, wrong_claim,
+    flip_since, wrong_since, wrong_claim,
 ]  # fmt: skip
 
 
@@ -397,13 +396,12 @@ def test_who_reads_is_refused_and_a_dump_goes_on(path: str, hand: Hand) -> None:
 def test_a_queue_that_cannot_be_opened_is_damaged_in_every_verb(path: str) -> None:
     store = store_at(path)
     flip(store, commit_object_name(8), 300)
-    flip(store, summary_object_name(8), 300)
     for verb in ("extent", "report", "consumers", "dump", "replay"):
         done = run(verb, path, *(["--json"] if verb != "replay" else []))
         assert done.exit_code == 1, (verb, done.output)
         assert f"{store.url}/log/" in done.output
     found = document(path, status=1)  # type: ignore[arg-type]
-    assert {each["kind"] for each in found["faults"]} == {"commit-damaged", "summary"}
+    assert {each["kind"] for each in found["faults"]} == {"commit-damaged"}
 
 
 # -- what a commit may say --------------------------------------------------------------------

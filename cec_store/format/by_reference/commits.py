@@ -1,11 +1,11 @@
-"""Commits by reference and summaries of them, as values and as objects. docs/format.md §11."""
+"""Commits by reference, as values and as objects. docs/format.md §11."""
 
 from __future__ import annotations
 
 import base64
 import binascii
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any
 
@@ -17,8 +17,8 @@ from cec_store.format.bodies import compress, inflated
 from cec_store.format.by_reference.commit_body import CommitBody
 from cec_store.format.checksum import crc32c
 from cec_store.format.frame import (
-    FRAME_HEADER_BYTES,
     NONE,
+    RAW_BYTES_MAX,
     RECORD_STREAM,
     SEGMENT_HEADER_BYTES,
     BadHeader,
@@ -27,17 +27,32 @@ from cec_store.format.frame import (
     FrameType,
     NewerVersion,
     SegmentHeader,
-    decode_frame_header,
     decode_segment_header,
     follows,
-    prove_body,
 )
+from cec_store.format.scan import Bad, FramesInMemory, whole_frames
 from cec_store.format.schema import RecordSchema
 
-SUMMARY_STREAM = 2
+SINCE_STREAM = 2
+SINCE_EVERY = (4, 64, 4096)
+"""A commit at a multiple of one of these says what came since the last multiple of the next; of the
+last one since the beginning."""
 _COMPRESSION_LEVEL = 3
 _TYPES = (FrameType.COMMIT.value,)
 _INTEGERS = range(-(2**63), 2**63)
+
+
+def since_base(number: int) -> int | None:
+    """Return the commit since which commit ``number`` says what came; ``None``: it does not say.
+
+    Of 0 it is all there is, what commit 0 has added included.
+    """
+    if number == 0 or number % SINCE_EVERY[0]:
+        return None
+    for wider in SINCE_EVERY[1:]:
+        if number % wider:
+            return number - number % wider
+    return 0
 
 
 class Operation(IntEnum):
@@ -157,8 +172,48 @@ def _bytes(value: Any) -> bytes:
 
 
 @dataclass(frozen=True)
+class Since:
+    """Segments that came and went since an earlier commit, those of the commit itself included."""
+
+    base: tuple[int, int] | None
+    """Number and salt of the earlier commit; ``None``: these are all that count."""
+    segments: pa.RecordBatch
+    """Columns of :data:`SEGMENT_COLUMNS`."""
+
+    def body(self) -> CommitBody:
+        """Return the body of its frame."""
+        facts = {}
+        if self.base is not None:
+            number, salt = self.base
+            facts = {"number": number, "salt": f"{salt:016x}"}
+        return CommitBody(facts, (), (), self.segments)
+
+    @classmethod
+    def of(cls, body: CommitBody, number: int) -> Since:
+        """Return what the body of commit ``number`` says.
+
+        Raises:
+            NewerVersion: a later format wrote it.
+            ValueError: it says what cannot be.
+        """
+        facts = dict(body.facts)
+        base = facts.pop("number", None), facts.pop("salt", None)
+        if facts:
+            raise NewerVersion(f"a commit that says since when {sorted(facts)[:3]}")
+        is_all = base == (None, None)
+        if body.ends or since_base(number) != (0 if is_all else _integer(base[0])):
+            raise ValueError(f"commit {number} says what came since commit {base[0]}")
+        if is_all:
+            return cls(None, body.segments)
+        salt = int.from_bytes(bytes.fromhex(_text(base[1])), "big")
+        if base[0] == 0 or f"{salt:016x}" != base[1]:
+            raise ValueError(f"{base[1]!r:.50} is no salt of a commit to go on from")
+        return cls((base[0], salt), body.segments)
+
+
+@dataclass(frozen=True)
 class ReferenceObject:
-    """An object of ``log/``: a commit with its segments, or a summary."""
+    """An object of ``log/``: a commit with its segments."""
 
     number: int
     log_id: bytes
@@ -166,11 +221,17 @@ class ReferenceObject:
     segments: pa.RecordBatch
     """Columns of :data:`SEGMENT_COLUMNS`."""
     created_us: int
-    is_summary: bool = False
     salt: int = 0
-    """Random in each commit, so that no two are equal by chance; a summary has its commit's."""
+    """Random in each commit, so that no two are equal by chance."""
     after: tuple[int, int] | None = None
-    """Number and salt of the commit that it goes on from: the one before, or a summary's base."""
+    """Number and salt of the commit that it goes on from: the one before, or that of `since`."""
+    since: Since | None = None
+
+    def at_once(self) -> ReferenceObject:
+        """Return what came since an earlier commit as one commit, where this says it; else this."""
+        if self.since is None:
+            return self
+        return replace(self, segments=self.since.segments, after=self.since.base, since=None)
 
     def encode(self) -> list[bytes]:
         """Return the object's bytes, part by part."""
@@ -180,33 +241,35 @@ class ReferenceObject:
             prev_segment=number, prev_bytes=0, prev_salt=salt, prev_chain=0,
             created_us=self.created_us,
         )  # fmt: skip
-        count = self.segments.num_rows
         body = CommitBody(self.commit._facts(), self.commit.starts, self.commit.ends, self.segments)
-        stored, raw_bytes, codec = compress(body.encode(), _COMPRESSION_LEVEL, count)
-        frame = FrameHeader(
-            type=FrameType.COMMIT, codec=codec, chain_crc=header.running_crc, salt=self.salt,
-            stream_id=SUMMARY_STREAM if self.is_summary else RECORD_STREAM, record_count=count,
-            body_bytes=len(stored), raw_bytes=raw_bytes, body_crc=crc32c(stored),
-        )  # fmt: skip
-        return [header.encode(), frame.encode(), stored]
+        first = _frame(header, header.running_crc, RECORD_STREAM, body.encode(), body)
+        parts = [header.encode(), *first]
+        if self.since is not None:
+            body = self.since.body()
+            raw = body.encode()
+            if len(raw) <= RAW_BYTES_MAX:
+                chain = crc32c(first[0][-4:], header.running_crc)
+                parts += _frame(header, chain, SINCE_STREAM, raw, body)
+        return parts
 
     @classmethod
-    def decode(
-        cls, data: bytes, path: str, number: int, *, is_summary: bool = False
-    ) -> ReferenceObject:
+    def decode(cls, data: bytes, path: str, number: int) -> ReferenceObject:
         """Back from bytes that were read from ``path``.
 
         Raises:
-            CorruptLog: they are not those of this commit or summary.
+            CorruptLog: they are not those of this commit.
             UnsupportedVersion: a later format wrote it.
         """
         try:
             header = decode_segment_header(data)
             if header.segment_id != number:
                 raise BadHeader(f"the object is number {header.segment_id}")
-            body = _body_of(header, data, SUMMARY_STREAM if is_summary else RECORD_STREAM)
+            body, *rest = _bodies_of(header, data)
             commit = ReferenceCommit._of(body)
             _check_segments(body.segments, len(commit.ends))
+            since = Since.of(rest[0], number) if rest else None
+            if since is not None:
+                _check_segments(since.segments, len(commit.ends))
         except NewerVersion as error:
             raise upgrade_needed(path, str(error)) from None
         except BadHeader as error:
@@ -216,32 +279,55 @@ class ReferenceObject:
             raise CorruptLog(path, SEGMENT_HEADER_BYTES, what) from error
         after = None if header.prev_segment == NONE else (header.prev_segment, header.prev_salt)
         return cls(
-            number, header.log_id, commit, body.segments, header.created_us, is_summary,
-            header.salt, after,
+            number, header.log_id, commit, body.segments, header.created_us, header.salt, after,
+            since,
         )  # fmt: skip
 
 
-def _body_of(header: SegmentHeader, data: bytes, stream_id: int) -> CommitBody:
-    """Return the body of an object's one frame.
+def _frame(
+    header: SegmentHeader, running_crc: int, stream_id: int, raw: bytes, body: CommitBody
+) -> list[bytes]:
+    """Return the header and the stored body of a COMMIT frame."""
+    count = body.segments.num_rows
+    stored, raw_bytes, codec = compress(raw, _COMPRESSION_LEVEL, count)
+    frame = FrameHeader(
+        type=FrameType.COMMIT, codec=codec, chain_crc=running_crc, salt=header.salt,
+        stream_id=stream_id, record_count=count, body_bytes=len(stored), raw_bytes=raw_bytes,
+        body_crc=crc32c(stored),
+    )  # fmt: skip
+    return [frame.encode(), stored]
+
+
+def _bodies_of(header: SegmentHeader, data: bytes) -> list[CommitBody]:
+    """Return the bodies of an object's one or two frames.
 
     Raises:
-        BadHeader: the frame is not sound, or another, or not the last.
-        ValueError, OSError, zstandard.ZstdError: its body is none of a commit.
+        BadHeader: a frame is not sound, or another, or not the last.
+        ValueError, OSError, zstandard.ZstdError: a body is none of a commit.
     """
-    frame = decode_frame_header(data, SEGMENT_HEADER_BYTES, _TYPES)
-    follows(header.running_crc, frame)
-    if frame.salt != header.salt:
-        raise BadHeader("the frame belongs to another object")
-    if frame.stream_id != stream_id:
-        raise BadHeader(f"a frame of stream {frame.stream_id}, not {stream_id}")
-    if frame.codec not in (Codec.NONE, Codec.ZSTD):
-        raise NewerVersion(f"a commit with codec {frame.codec}")
-    stored = pa.py_buffer(data).slice(SEGMENT_HEADER_BYTES + FRAME_HEADER_BYTES)
-    prove_body(frame, stored)
-    body = CommitBody.decode(inflated(stored, frame.codec, frame.raw_bytes))
-    if body.segments.num_rows != frame.record_count:
-        raise BadHeader(f"{body.segments.num_rows} segments, not {frame.record_count}")
-    return body
+    frames = FramesInMemory(data, header.salt, _TYPES)
+    running_crc = header.running_crc
+    bodies: list[CommitBody] = []
+
+    def prove(byte: int, frame: FrameHeader) -> None:
+        nonlocal running_crc
+        running_crc = follows(running_crc, frame)
+        if frame.stream_id != (SINCE_STREAM if bodies else RECORD_STREAM) or len(bodies) > 1:
+            raise BadHeader(f"a frame of stream {frame.stream_id}, as number {len(bodies) + 1}")
+        if frame.codec not in (Codec.NONE, Codec.ZSTD):
+            raise NewerVersion(f"a commit with codec {frame.codec}")
+        stored = frames.body_at(byte, frame)
+        body = CommitBody.decode(inflated(stored, frame.codec, frame.raw_bytes))
+        if body.segments.num_rows != frame.record_count:
+            raise BadHeader(f"{body.segments.num_rows} segments, not {frame.record_count}")
+        bodies.append(body)
+
+    for item in whole_frames(frames.header_at, SEGMENT_HEADER_BYTES, len(data), None, prove):
+        if isinstance(item, Bad):
+            raise (NewerVersion if item.newer else BadHeader)(item.reason)
+    if not bodies:
+        raise BadHeader("it ends before its commit")
+    return bodies
 
 
 def _check_segments(segments: pa.RecordBatch, partitions: int) -> None:

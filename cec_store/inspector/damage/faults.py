@@ -51,8 +51,6 @@ ADVICE = {
     "commit-record": _DEFECT,
     "commit-missing": "restore the object from a copy; commits are never deleted",
     "commit-damaged": "restore the object from a copy",
-    "summary": "delete the object: readers do without it, and go by the commits",
-    "commits-behind": "the log of commits was rolled back or cut: restore it from a copy",
     "version-missing": "restore the store's segments from a copy, or `cec-store fork` from a batch "
     "that all stores still have",
     "state-file-missing": "restore the file from a copy of the checkpoint, or begin again from an "
@@ -107,8 +105,6 @@ EFFECTS = {
     "commit-record": "which records of the partitions belong to which batch is not certain",
     "commit-missing": "the queue cannot be opened, or readers stop in front of it",
     "commit-damaged": "the queue cannot be opened, or readers stop in front of it",
-    "summary": "readers that go by it are told wrong, or refuse the queue; no record is lost",
-    "commits-behind": "records that were acknowledged are not shown, and would be committed twice",
     "version-missing": "state that was acknowledged cannot be read",
     "state-file-missing": "the query does not start from these versions",
     "state-file-damaged": "Spark refuses the file, and each version that is made of it",

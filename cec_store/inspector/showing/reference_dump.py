@@ -98,8 +98,8 @@ class _Dumper:
         if self._wanted.segment_id not in (None, segment_id):
             return
         end = segment["first_offset"] + segment["records"]
-        what = f"a segment with records {segment['first_offset']:,} to {end - 1:,}, by commit or"
-        yield NoteRow(path, f"{what} summary {segment['added']:,}")
+        what = f"a segment with records {segment['first_offset']:,} to {end - 1:,}"
+        yield NoteRow(path, f"{what}, by commit {segment['added']:,} or one before it")
         if isinstance(data, Exception):
             gone = isinstance(data, FileNotFoundError)
             yield DamageRow(path, 0, "the object is missing" if gone else str(data), True)

@@ -1,8 +1,7 @@
-"""The commits and summaries of a queue by reference against each other. docs/format.md §11."""
+"""The commits of a queue by reference against each other. docs/format.md §11."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import closing
 
 import numpy as np
@@ -10,21 +9,24 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cec_store.errors import CecError, CorruptLog, NotAQueue
-from cec_store.format.by_reference.commits import Operation, ReferenceCommit, ReferenceObject
+from cec_store.format.by_reference.commits import (
+    Operation,
+    ReferenceCommit,
+    ReferenceObject,
+    Since,
+)
 from cec_store.format.columns import Ints
 from cec_store.format.schema import RecordSchema
 from cec_store.inspector.damage.faults import Fault, Note, kind_of
 from cec_store.inspector.damage.reference_objects import Read, Wanted, read_all
 from cec_store.partitioned.by_reference.commit_mark import CommitMark
-from cec_store.partitioned.by_reference.queue_state import QueueState, summary_base
+from cec_store.partitioned.by_reference.queue_state import QueueState
 from cec_store.partitioned.by_reference.reference_log import ReferenceLog
 from cec_store.storage.names import (
     COMMIT_MARK,
     LOG_FOLDER,
     commit_number_of,
     commit_object_name,
-    summary_number_of,
-    summary_object_name,
 )
 from cec_store.storage.stores.store import Store
 
@@ -49,57 +51,46 @@ class CommitChecks:
 
     def check(self) -> None:
         """Raises :class:`NotAQueue` where there is no commit."""
-        commits, summaries = self._names()
+        commits = self._names()
         if not commits and self._mark.newest() is None:
             raise NotAQueue(f"{self._store.url}: no commit is left in {LOG_FOLDER}/")
         numbers = range(max(commits, default=-1) + 1)
-        names = [Wanted(name) for name in _names_in_order(numbers, summaries)]
+        objects = (Wanted(commit_object_name(number)) for number in numbers)
         # Close it here: otherwise Python's garbage collector may join its threads at any moment.
-        with closing(read_all(self._store, names)) as read:
+        with closing(read_all(self._store, objects)) as read:
             for number in numbers:
                 self._take_commit(number, next(read))
-                if number in summaries:
-                    self._take_summary(number, next(read))
-                elif summary_base(number) is not None:
-                    what = "no summary is here; readers do without it"
-                    self.notes.append(Note(self._path(summary_object_name(number)), 0, what))
         self._check_mark(len(numbers))
         if self.state is None:
             self._ask_as_readers_do()
         if self.state is not None:
             self._check_offsets(self.state)
 
-    def _names(self) -> tuple[set[int], set[int]]:
-        """The numbers of commits and of summaries."""
-        commits, summaries = set(), set()
+    def _names(self) -> set[int]:
+        """Return the numbers of commits; what else stands among them gets a note."""
+        commits = set()
         for folder in self._store.list(LOG_FOLDER):
             inside = self._store.list(f"{LOG_FOLDER}/{folder.name}") if folder.is_folder else ()
             for name in [entry.name for entry in inside] or [""]:
                 whole = f"{LOG_FOLDER}/{folder.name}/{name}".rstrip("/")
-                commit, summary = commit_number_of(name), summary_number_of(name)
+                commit = commit_number_of(name)
                 if commit is not None and commit_object_name(commit) == whole:
                     commits.add(commit)
-                elif summary is not None and summary_object_name(summary) == whole:
-                    summaries.add(summary)
                 elif whole != f"{LOG_FOLDER}/{COMMIT_MARK}":  # in a store that of a copy
                     self.notes.append(Note(self._path(whole), 0, "no commit, and never read"))
-        newest = max(commits, default=-1)
-        for number in sorted(taken for taken in summaries if taken > newest):
-            what = f"a summary at commit {number}, and the newest commit is {newest}"
-            self._fault("commits-behind", summary_object_name(number), 0, what)
-        return commits, {taken for taken in summaries if taken <= newest}
+        return commits
 
     def _path(self, name: str) -> str:
         return f"{self._store.url}/{name}"
 
-    def _fault(self, kind: str, name: str, byte: int, what: str, acknowledged: bool = True) -> None:
-        self.faults.append(Fault(kind, self._path(name), byte, what, acknowledged))
+    def _fault(self, kind: str, name: str, byte: int, what: str) -> None:
+        self.faults.append(Fault(kind, self._path(name), byte, what, True))
 
     # -- commits ------------------------------------------------------------------------------
 
     def _take_commit(self, number: int, data: Read) -> None:
         name = commit_object_name(number)
-        decoded = self._decoded(name, number, data, "commit-missing", "commit-damaged")
+        decoded = self._decoded(name, number, data)
         if decoded is None:
             self.state = self._before = None
             self.is_all_known = False
@@ -123,49 +114,41 @@ class CommitChecks:
         except ValueError as error:
             self._fault("commit-record", name, 0, str(error))
             self.state = None
+        self._check_since(name, decoded)
 
-    def _decoded(
-        self, name: str, number: int, data: Read, missing: str, damaged: str
-    ) -> ReferenceObject | None:
-        is_commit = commit_number_of(name.rpartition("/")[2]) is not None
+    def _check_since(self, name: str, decoded: ReferenceObject) -> None:
+        since = decoded.since
+        if self.state is None:
+            if since is not None and since.base is None:  # what follows is known again
+                self.state = QueueState.of([decoded.at_once()])
+            return
+        due = self.state.since()
+        if since is None and due is not None:
+            what = "it does not say what came since an earlier commit; readers do without"
+            self.notes.append(Note(self._path(name), 0, what))
+        elif since is not None and (due is None or not _are_same(due, since)):
+            what = "what it says that came since an earlier commit is not what commits say"
+            self._fault("commit-record", name, 0, what)
+
+    def _decoded(self, name: str, number: int, data: Read) -> ReferenceObject | None:
         try:
             if isinstance(data, FileNotFoundError):
                 raise CorruptLog(self._path(name), 0, "the object is missing")
             if isinstance(data, CecError):
                 raise data
-            decoded = ReferenceObject.decode(
-                data, self._path(name), number, is_summary=not is_commit
-            )
+            decoded = ReferenceObject.decode(data, self._path(name), number)
             self._log_id = self._log_id or decoded.log_id
             if decoded.log_id != self._log_id:
                 raise CorruptLog(self._path(name), 16, "it is of another queue")
         except CorruptLog as error:
             is_gone = isinstance(data, FileNotFoundError)
-            self._fault(missing if is_gone else damaged, name, error.byte, error.reason, is_commit)
+            kind = "commit-missing" if is_gone else "commit-damaged"
+            self._fault(kind, name, error.byte, error.reason)
         except CecError as error:
             self._fault(kind_of(error), name, 0, str(error))
         else:
             return decoded
         return None
-
-    # -- summaries ----------------------------------------------------------------------------
-
-    def _take_summary(self, number: int, data: Read) -> None:
-        name = summary_object_name(number)
-        decoded = self._decoded(name, number, data, "summary", "summary")
-        base = summary_base(number)
-        if decoded is None:
-            return
-        if base is None:
-            self.notes.append(Note(self._path(name), 0, "no summary is due here; it is never read"))
-            return
-        if self.state is not None:
-            due = self.state.summary(decoded.created_us)
-            if due is None or not _is_same(due, decoded):
-                what = "it does not say what the commits up to there say"
-                self._fault("summary", name, 0, what, acknowledged=False)
-        elif base == 0:  # of all there is, so that what follows is known again
-            self._before, self.state = decoded, QueueState.of([decoded])
 
     def _check_mark(self, commits: int) -> None:
         """The commits that the mark names are here; a queue that was copied has none."""
@@ -211,13 +194,6 @@ class CommitChecks:
                 self._fault("commit-record", path, 0, f"partition {number}: {problem}")
 
 
-def _names_in_order(numbers: range, summaries: set[int]) -> Iterator[str]:
-    for number in numbers:
-        yield commit_object_name(number)
-        if number in summaries:
-            yield summary_object_name(number)
-
-
 def _gap_in(firsts: Ints, records: Ints, start: int, end: int) -> str:
     if not len(firsts):
         return "" if start == end else f"no segment has its records {start:,} to {end - 1:,}"
@@ -234,13 +210,12 @@ def _gap_in(firsts: Ints, records: Ints, start: int, end: int) -> str:
     return ""
 
 
-def _is_same(due: ReferenceObject, summary: ReferenceObject) -> bool:
-    def in_order(item: ReferenceObject) -> pa.Table:
+def _are_same(one: Since, other: Since) -> bool:
+    def in_order(since: Since) -> pa.Table:
         keys = [(name, "ascending") for name in ("removed", "file", "byte")]
-        return pa.Table.from_batches([item.segments]).sort_by(keys).combine_chunks()
+        return pa.Table.from_batches([since.segments]).sort_by(keys).combine_chunks()
 
-    is_of_same = (due.salt, due.after) == (summary.salt, summary.after)
-    return is_of_same and due.commit == summary.commit and in_order(due).equals(in_order(summary))
+    return one.base == other.base and in_order(one).equals(in_order(other))
 
 
 def what_does_not_follow(before: ReferenceCommit, after: ReferenceObject) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from cec_store.errors import OutOfRange
 from cec_store.format.by_reference.acknowledgements import PartitionsAcknowledged
 from cec_store.format.by_reference.commits import ReferenceObject
-from cec_store.partitioned.by_reference.queue_state import QueueState, summary_base
+from cec_store.partitioned.by_reference.queue_state import QueueState
 from cec_store.partitioned.by_reference.reference_commits import settings_after
 from cec_store.partitioned.by_reference.reference_log import ReferenceLog
 from cec_store.partitioned.by_reference.registrations import (
@@ -27,8 +27,6 @@ from cec_store.storage.names import (
     commit_number_of,
     commit_object_name,
     is_log_folder,
-    summary_number_of,
-    summary_object_name,
 )
 from cec_store.storage.stores.folders import AnyFolder
 from cec_store.storage.stores.new_trees import NewTree, new_folder
@@ -74,8 +72,6 @@ def go_back(store: Store, number: int, now_us: int) -> QueueState:
     newest = log.open().number
     log.forget_mark()
     for commit in range(newest, number, -1):
-        if summary_base(commit) is not None:
-            store.delete([summary_object_name(commit)])
         store.delete([commit_object_name(commit)])
     log.note(state)
     for name, (_, first) in registered(state, store.url).items():
@@ -122,7 +118,7 @@ def copy_at(
 
 
 def _log_objects(store: Store, number: int) -> list[str]:
-    """Commits up to this one, and their summaries, the first commit first."""
+    """Return the names of the commits up to this one, the first first."""
     objects = []
     for child in store.list(LOG_FOLDER):
         if not (child.is_folder and is_log_folder(child.name)):
@@ -131,7 +127,6 @@ def _log_objects(store: Store, number: int) -> list[str]:
         names = [entry.name for entry in store.list(folder)]
         for name in names:
             of = commit_number_of(name)
-            of = summary_number_of(name) if of is None else of
             if of is not None and of <= number:
                 objects.append((of, f"{folder}/{name}"))
     return [name for _, name in sorted(objects)]

@@ -13,25 +13,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cec_store.format.by_reference.commit_body import SEGMENT_COLUMNS
-from cec_store.format.by_reference.commits import ReferenceCommit, ReferenceObject
-
-SUMMARY_EVERY = (4, 64, 4096)
-"""A summary at a multiple of one of these goes back to the last multiple of the next; of the last
-one to the beginning."""
-
-
-def summary_base(number: int) -> int | None:
-    """The commit behind which the summary at ``number`` begins; ``None`` where none is due.
-
-    One that goes back to commit 0 is of all there is, commit 0 included.
-    """
-    if number == 0 or number % SUMMARY_EVERY[0]:
-        return None
-    for wider in SUMMARY_EVERY[1:]:
-        if number % wider:
-            return number - number % wider
-    return 0
-
+from cec_store.format.by_reference.commits import (
+    SINCE_EVERY,
+    ReferenceCommit,
+    ReferenceObject,
+    Since,
+    since_base,
+)
 
 _CHUNKS_MAX = 64
 """Each commit adds one to the table; joining them copies it."""
@@ -48,12 +36,13 @@ class QueueState:
     log_id: bytes
     commit: ReferenceCommit
     live: pa.Table
-    """Segments that count, in the order of their commits; ``added``: the commit or summary that
-    they came by."""
+    """Segments that count, in the order of their commits; ``added``: the commit that they came by,
+    or one behind it that says it."""
     gone: pa.Table
-    """Segments taken away since the last whole summary; ``removed_at``: the commit that did it."""
+    """Segments taken away since the last commit that says all; ``removed_at``: the commit that did
+    it."""
     salts: Mapping[int, int]
-    """Salts by number: of this commit and of those at which the next summaries begin."""
+    """Salts by number: of this commit and of those since which the next ones say it."""
 
     @property
     def salt(self) -> int:
@@ -62,7 +51,7 @@ class QueueState:
 
     @classmethod
     def of(cls, parts: Sequence[ReferenceObject]) -> QueueState:
-        """Build the state from commit 0 or a whole summary, and the summaries and commits after it.
+        """Build the state from commit 0, or one that says all, and those after it.
 
         Raises:
             ValueError: one takes away a segment that is not there.
@@ -76,7 +65,7 @@ class QueueState:
         return state
 
     def after(self, part: ReferenceObject) -> QueueState:
-        """The state after the next commit, or after a summary of the next ones.
+        """The state after the next commit, or after several :meth:`.ReferenceObject.at_once`.
 
         Raises:
             ValueError: it takes away a segment that is not there.
@@ -87,8 +76,8 @@ class QueueState:
         if live.column(0).num_chunks > _CHUNKS_MAX:
             live = live.combine_chunks()
         gone = self.gone
-        if not part.number % SUMMARY_EVERY[-1]:
-            gone = _GONE.empty_table()  # whoever looks further back takes the whole summary
+        if not part.number % SINCE_EVERY[-1]:
+            gone = _GONE.empty_table()  # whoever looks further back takes the commit that says all
         if pc.any(is_removed).as_py():
             taken = part.segments.filter(is_removed)
             is_taken = _is_in(live, taken)
@@ -97,7 +86,7 @@ class QueueState:
             left = live.filter(pa.array(is_taken))
             gone = pa.concat_tables([gone, _with(left, _REMOVED_AT, part.number)])
             live = live.filter(pa.array(~is_taken))
-        bases = {part.number - part.number % step for step in (1, *SUMMARY_EVERY[1:])}
+        bases = {part.number - part.number % step for step in (1, *SINCE_EVERY[1:])}
         known = {**self.salts, part.number: part.salt}
         salts = {number: salt for number, salt in known.items() if number in bases}
         return QueueState(part.number, part.log_id, part.commit, live, gone, salts)
@@ -107,29 +96,24 @@ class QueueState:
         count = int(_is_in(self.live, segments).sum())
         return count == int(segments.num_rows)
 
-    def summary(self, created_us: int) -> ReferenceObject | None:
-        """The summary that is due here; ``None`` where none is."""
-        base = summary_base(self.number)
+    def since(self) -> Since | None:
+        """Return what came since an earlier commit, where commit ``number`` says it."""
+        base = since_base(self.number)
         if base is None:
             return None
-        segments = self.live.select(SEGMENT_COLUMNS.names)
-        if base:
-            # What came and went since is not in what is behind the base either.
-            is_since = pc.greater(self.gone.column(_REMOVED_AT), base)
-            is_older = pc.less_equal(self.gone.column(_ADDED), base)
-            gone = self.gone.filter(pc.and_(is_since, is_older)).select(SEGMENT_COLUMNS.names)
-            is_removed = pa.array(np.ones(gone.num_rows, np.bool_))
-            gone = gone.set_column(
-                gone.num_columns - 1, SEGMENT_COLUMNS.field("removed"), is_removed
-            )
-            since = self.live.filter(pc.greater(self.live.column(_ADDED), base)).select(
-                SEGMENT_COLUMNS.names
-            )
-            segments = pa.concat_tables([since, gone])
-        return ReferenceObject(
-            self.number, self.log_id, self.commit, _one_batch(segments), created_us, True,
-            self.salt, (base, self.salts[base]) if base else None,
-        )  # fmt: skip
+        if not base:
+            return Since(None, _one_batch(self.live.select(SEGMENT_COLUMNS.names)))
+        # What came and went since is not in what is behind the base either.
+        is_since = pc.greater(self.gone.column(_REMOVED_AT), base)
+        is_older = pc.less_equal(self.gone.column(_ADDED), base)
+        gone = self.gone.filter(pc.and_(is_since, is_older)).select(SEGMENT_COLUMNS.names)
+        is_removed = pa.array(np.ones(gone.num_rows, np.bool_))
+        gone = gone.set_column(gone.num_columns - 1, SEGMENT_COLUMNS.field("removed"), is_removed)
+        came = self.live.filter(pc.greater(self.live.column(_ADDED), base)).select(
+            SEGMENT_COLUMNS.names
+        )
+        segments = _one_batch(pa.concat_tables([came, gone]))
+        return Since((base, self.salts[base]), segments)
 
 
 def _with(segments: pa.Table, column: str, number: int) -> pa.Table:

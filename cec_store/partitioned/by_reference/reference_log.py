@@ -5,11 +5,9 @@ docs/format.md §11. Any number of processes may add to it at the same time: a n
 
 from __future__ import annotations
 
-import logging
 import secrets
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 
 from cec_store.errors import CorruptLog, NotAQueue, QueueReplaced, StorageError
@@ -21,18 +19,16 @@ from cec_store.format.frame import (
     decode_segment_header,
 )
 from cec_store.partitioned.by_reference.commit_mark import ADVICE, CommitMark
-from cec_store.partitioned.by_reference.queue_state import QueueState, summary_base
+from cec_store.partitioned.by_reference.queue_state import QueueState
 from cec_store.storage.names import (
     LOG_FOLDER,
     commit_number_of,
     commit_object_name,
     is_log_folder,
-    summary_object_name,
 )
 from cec_store.storage.stores.proving import prove_exclusive_creates
 from cec_store.storage.stores.store import Store
 
-_log = logging.getLogger(__name__)
 _PROVEN_FOR_S = 60.0
 """Seconds after which a follower in a store proves its newest commit again."""
 _LOOKS = 8
@@ -53,7 +49,7 @@ class ReferenceLog:
     # -- reading ------------------------------------------------------------------------------
 
     def open(self) -> QueueState:
-        """The queue as it is now: at most nine requests, however long the history.
+        """The queue as it is now: at most eight requests, however long the history.
 
         Raises:
             NotAQueue: there is no commit.
@@ -209,12 +205,6 @@ class ReferenceLog:
         except FileNotFoundError:
             raise CorruptLog(self._path(number), 0, "a commit is missing") from None
 
-    def _needed_header(self, number: int) -> SegmentHeader:
-        header = self._header(number)
-        if header is None:
-            raise CorruptLog(self._path(number), 0, "a commit is missing")
-        return header
-
     def _newest_number(self) -> int:
         folders = [entry.name for entry in self._store.list(LOG_FOLDER) if entry.is_folder]
         for folder in sorted(filter(is_log_folder, folders), reverse=True):
@@ -229,8 +219,7 @@ class ReferenceLog:
 
     def at(self, number: int) -> QueueState:
         """The queue after an earlier commit; raises :class:`CorruptLog` as :meth:`open`."""
-        salt = None if summary_base(number) is None else self._needed_header(number).salt
-        parts = [self._part(number, salt)]
+        parts = [self._part(number)]
         while parts[-1].number and parts[-1].after is not None:
             parts.append(self._part(*parts[-1].after))
         parts.reverse()
@@ -242,23 +231,18 @@ class ReferenceLog:
         except ValueError as error:
             raise self._inconsistent(number, str(error)) from error
 
-    def _part(self, number: int, salt: int | None) -> ReferenceObject:
-        """The summary at a commit of this salt, or the commit; raises :class:`CorruptLog`.
+    def _part(self, number: int, salt: int | None = None) -> ReferenceObject:
+        """Return the commit of this salt, with what came since an earlier one where it says that.
 
-        ``None``: no summary is due there, and whichever commit it is counts.
+        ``None``: whichever it is. Raises :class:`CorruptLog` for another.
         """
-        summary = None if salt is None else self._summary(number)
-        if summary is not None and summary.salt == salt:
-            base = 0 if summary.after is None else summary.after[0]
-            if base == summary_base(number):
-                return summary
         part = self.commit(number)
         if salt not in (None, part.salt):
             what = "another commit than the one that the queue has gone on from"
             raise self._inconsistent(number, what)
         if number and (part.after is None or part.after[0] != number - 1):
             raise CorruptLog(self._path(number), 0, "it does not name the commit before it")
-        return part
+        return part.at_once()
 
     def _after(self, state: QueueState, commit: ReferenceObject) -> QueueState:
         try:
@@ -267,17 +251,6 @@ class ReferenceLog:
             raise self._inconsistent(commit.number, str(error)) from error
         self._last = commit
         return after
-
-    def _summary(self, number: int) -> ReferenceObject | None:
-        """``None`` where none is due, or its writer did not come to it."""
-        if summary_base(number) is None:
-            return None
-        name = summary_object_name(number)
-        with suppress(FileNotFoundError):
-            data = self._store.read(name)
-            path = f"{self._store.url}/{name}"
-            return ReferenceObject.decode(data, path, number, is_summary=True)
-        return None
 
     def _commit(self, number: int) -> ReferenceObject:
         data = self._store.read(commit_object_name(number))
@@ -338,6 +311,8 @@ class ReferenceLog:
         while (commit := next_after(state)) is not None:
             assert commit.number == state.number + 1
             commit = replace(commit, salt=_salt(), after=(state.number, state.salt))
+            following = state.after(commit)
+            commit = replace(commit, since=following.since())
             if not self._is_created(state, commit):
                 newer = self.refresh(state, proving=True)
                 if newer.number == state.number:
@@ -345,8 +320,7 @@ class ReferenceLog:
                     raise StorageError(f"{path}: is there, and cannot be read")
                 state = newer
                 continue
-            state = self._after(state, commit)
-            self._summarise(state, commit.created_us)
+            self._last, state = commit, following
             break
         return state
 
@@ -379,16 +353,6 @@ class ReferenceLog:
         header = self._header(commit.number)
         if header is not None and header.salt == commit.salt:
             self._store.delete([commit_object_name(commit.number)])
-
-    def _summarise(self, state: QueueState, created_us: int) -> None:
-        summary = state.summary(created_us)
-        if summary is None:
-            return
-        try:
-            name = summary_object_name(state.number)
-            self._store.create(name, summary.encode())
-        except (FileExistsError, StorageError) as error:
-            _log.warning("%s: no summary: %s; readers do without", self._path(state.number), error)
 
 
 def _salt() -> int:

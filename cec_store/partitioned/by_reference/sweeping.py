@@ -20,8 +20,8 @@ from cec_store.storage.stores.store import Store
 def sweep_gone(store: Store, log: ReferenceLog, state: QueueState, after: int) -> int:
     """Delete what merges and trims behind commit ``after`` took away a grace period ago.
 
-    Returns the last commit whose objects are all deleted. A state that was opened by a whole
-    summary does not know what was taken away before: that is left to :func:`rubbish`.
+    Returns the last commit whose objects are all deleted. A state that was opened by a
+    commit that says all does not know what was taken away before: that is left to :func:`rubbish`.
     """
     swept = after
     numbers = sorted({n for n in state.gone.column("removed_at").to_pylist() if n > after})

@@ -11,7 +11,12 @@ import pytest
 
 from cec_store.errors import CorruptLog
 from cec_store.format.by_reference.commit_body import segments_of
-from cec_store.format.by_reference.commits import Operation, ReferenceCommit, ReferenceObject
+from cec_store.format.by_reference.commits import (
+    Operation,
+    ReferenceCommit,
+    ReferenceObject,
+    Since,
+)
 from cec_store.format.schema import RecordSchema
 from cec_store.partitioned.by_reference.reference_commits import batch_after, making
 from cec_store.partitioned.by_reference.reference_log import ReferenceLog
@@ -34,16 +39,21 @@ def objects() -> dict[str, ReferenceObject]:
     log_id, append = golden[1].log_id, golden[1].commit
     many = [{**SEGMENT, "first_offset": 7 * n, "removed": n % 3 == 0} for n in range(5000)]
     return {
-        **{f"{made.number}.{kind_of(made)}": made for made in golden},
-        "68.summary": ReferenceObject(68, log_id, append, segments_of(many), 2**40, True),
+        **{f"{made.number}.commit": made for made in golden},
+        "72.commit": ReferenceObject(
+            72,
+            log_id,
+            append,
+            segments_of(many[:2]),
+            2**40,
+            3,
+            (71, 2),
+            Since((64, 2**64 - 1), segments_of(many)),
+        ),
         "5.commit": ReferenceObject(
             5, log_id, ReferenceCommit(Operation.TRIM, starts=(3,), ends=(3,)), segments_of([]), -1
         ),
     }
-
-
-def kind_of(made: ReferenceObject) -> str:
-    return "summary" if made.is_summary else "commit"
 
 
 def shown(found: ReferenceObject) -> dict[str, Any]:
@@ -51,18 +61,26 @@ def shown(found: ReferenceObject) -> dict[str, Any]:
     schema = b"" if commit.schema is None else commit.schema.encode()
     return {
         "number": found.number, "log_id": found.log_id.hex(), "created_us": found.created_us,
-        "is_summary": found.is_summary, "salt": str(found.salt),
-        "after": None if found.after is None else "{} {}".format(*found.after),
+        "salt": str(found.salt), "after": shown_base(found.after),
+        "since": None if found.since is None else {
+            "base": shown_base(found.since.base), "segments": shown_rows(found.since.segments),
+        },
         "commit": {
             "operation": int(commit.operation), "query": commit.query, "batch": commit.batch,
             "starts": [*commit.starts], "ends": [*commit.ends], "queries": {**commit.queries},
             "consumed": {queue: [*ends] for queue, ends in commit.consumed.items()},
             "settings": {**commit.settings}, "schema_bytes": len(schema),
         },
-        "segments": [
-            {**row, "salt": str(row["salt"])} for row in found.segments.to_pylist()
-        ],
+        "segments": shown_rows(found.segments),
     }  # fmt: skip
+
+
+def shown_base(base: tuple[int, int] | None) -> str | None:
+    return None if base is None else "{} {}".format(*base)
+
+
+def shown_rows(segments: pa.RecordBatch) -> list[dict[str, Any]]:
+    return [{**row, "salt": str(row["salt"])} for row in segments.to_pylist()]
 
 
 def test_objects_of_either_side_are_read_by_the_other(tmp_path: Path) -> None:
@@ -73,13 +91,13 @@ def test_objects_of_either_side_are_read_by_the_other(tmp_path: Path) -> None:
         (tmp_path / "in" / name).write_bytes(b"".join(found.encode()))
     for name in OBJECTS:
         golden = object_of(name)
-        file = tmp_path / "in" / f"{golden.number}.{kind_of(golden)}"
+        file = tmp_path / "in" / f"{golden.number}.commit"
         shutil.copy(FOLDER / f"{name}.bin", file)
     said = run_jvm("logObjects", **{"in": tmp_path / "in", "out": tmp_path / "out"})
     assert said == {name: shown(found) for name, found in written.items()}
     for name, found in written.items():
         data = (tmp_path / "out" / name).read_bytes()
-        back = ReferenceObject.decode(data, name, found.number, is_summary=found.is_summary)
+        back = ReferenceObject.decode(data, name, found.number)
         assert shown(back) == shown(found)
         assert back.commit.schema == found.commit.schema
 
@@ -171,8 +189,8 @@ def test_logs_of_either_side_are_opened_by_the_other(tmp_path: Path, count: int)
     assert said["queries"] == state.commit.queries
     files = state.live.column("file").to_pylist()
     assert [each["file"] for each in said["live"]] == files
-    summaries = list((tmp_path / "q" / "log" / f"{0:017}").glob("*.summary"))
-    assert len(summaries) == 2 * count // 4
+    says_since = [n for n in range(2 * count + 1) if log.commit(n).since is not None]
+    assert says_since == [*range(4, 2 * count + 1, 4)]
     add(log, 1)
     assert run_jvm("addCommits", path=tmp_path / "q")["number"] == 2 * count + 1
 

@@ -133,7 +133,7 @@ def test_a_reader_stays_where_it_was_until_it_looks_again(at: At) -> None:
 
 
 def test_an_append_asks_the_store_for_its_objects_and_one_commit(at: At) -> None:
-    """And once in four commits for a summary; an idle reader asks once.
+    """An idle reader asks once.
 
     The commit before is proven once it is followed, on local disks before rows and before the
     commit as well; there a reader proves its own commit each time it looks.
@@ -147,7 +147,7 @@ def test_an_append_asks_the_store_for_its_objects_and_one_commit(at: At) -> None
     after = counted.counts()
     partitions = sum(map(bool, rows(at).values()))
     assert {name: after[name] - before.get(name, 0) for name in after} == {
-        **dict.fromkeys(after, 0), "create": 8 * partitions + 8 + 2,
+        **dict.fromkeys(after, 0), "create": 8 * partitions + 8,
         "read": 8 * (3 if counted.appends else 1),
     }  # fmt: skip
     reading.refresh()

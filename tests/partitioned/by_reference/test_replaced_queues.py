@@ -32,7 +32,6 @@ from cec_store.storage.names import (
     COMMIT_MARK,
     LOG_FOLDER,
     commit_object_name,
-    summary_object_name,
 )
 from cec_store.storage.stores.by_url import store_at
 from cec_store.storage.stores.local_store import LocalStore
@@ -512,31 +511,6 @@ def test_garbage_collection_leaves_what_a_lost_commit_may_have_named() -> None:
     assert opened(later).clean() == []
     store.create(commit_object_name(2), [lost])
     assert numbers(url) == [1, 2]
-
-
-# -- summaries -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("is_local", [True, False])
-def test_an_older_summary_hides_no_later_row(tmp_path: Path, is_local: bool) -> None:
-    url = str(tmp_path / "q") if is_local else in_memory()
-    store = store_at(url)
-    queue = opened(store)
-    for n in range(4):
-        queue.append(table(n))
-    older = store.read(summary_object_name(4))
-    go_back(store, 2, 1_000)
-    queue = opened(store)
-    for n in range(10, 13):
-        queue.append(table(n))
-    store.delete([summary_object_name(4)])
-    store.create(summary_object_name(4), [older])
-    assert numbers(url) == [0, 1, 10, 11, 12]
-    (fault,) = verify_place(place_at(url)).faults
-    assert (fault.kind, fault.path) == ("summary", f"{store.url}/{summary_object_name(4)}")
-    store.delete([commit_object_name(5)])
-    if not is_local:
-        assert numbers(url) == [0, 1, 10, 11]
 
 
 def test_a_commit_of_a_history_that_is_over_is_damage() -> None:

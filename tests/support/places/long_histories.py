@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 
 from cec_store.format.by_reference.commit_body import SEGMENT_COLUMNS, segments_of
-from cec_store.format.by_reference.commits import Operation, ReferenceCommit, ReferenceObject
+from cec_store.format.by_reference.commits import (
+    Operation,
+    ReferenceCommit,
+    ReferenceObject,
+    since_base,
+)
 from cec_store.format.schema import RecordSchema
-from cec_store.partitioned.by_reference.queue_state import QueueState, summary_base
+from cec_store.partitioned.by_reference.queue_state import QueueState
 from cec_store.partitioned.by_reference.segment_objects import SegmentMaker
-from cec_store.storage.names import commit_object_name, summary_object_name
+from cec_store.storage.names import commit_object_name
 from cec_store.storage.stores.store import Store
 
 SCHEMA = RecordSchema(pa.schema([("n", pa.int64())]))
@@ -61,13 +68,9 @@ def long_history(store: Store, commits: int) -> None:
             after=(number - 1, number - 1),
         )  # fmt: skip
         state = state.after(added)
-        summary = state.summary(number)
-        if number >= commits - 4:
-            store.create(commit_object_name(number), added.encode())
+        is_needed = since_base(number) == 0 or number % 64 == 0 or number >= commits - 4
+        if is_needed:
+            encoded = replace(added, since=state.since()).encode()
+            store.create(commit_object_name(number), encoded)
         elif number >= last_folder:
             store.create(commit_object_name(number), [b"not read"])
-        is_needed = summary_base(number) == 0 or number % 64 == 0 or number >= commits - 4
-        if summary is not None and is_needed:
-            store.create(summary_object_name(number), summary.encode())
-        elif summary is not None and number >= last_folder:
-            store.create(summary_object_name(number), [b"not read"])

@@ -1,4 +1,4 @@
-"""Golden objects of `log/` (docs/format.md §11): two commits, and a summary."""
+"""Golden objects of `log/` (docs/format.md §11): four commits."""
 
 from __future__ import annotations
 
@@ -7,7 +7,12 @@ from typing import Any
 import pyarrow as pa
 
 from cec_store.format.by_reference.commit_body import segments_of
-from cec_store.format.by_reference.commits import Operation, ReferenceCommit, ReferenceObject
+from cec_store.format.by_reference.commits import (
+    Operation,
+    ReferenceCommit,
+    ReferenceObject,
+    Since,
+)
 from cec_store.format.schema import RecordSchema
 
 SCHEMA = RecordSchema(pa.schema([("n", pa.int64()), ("text", pa.string())]), key_columns=("n",))
@@ -45,11 +50,19 @@ OBJECTS: dict[str, tuple[str, dict[str, Any]]] = {
             "created_us": 99, "commit": _COMMIT, "segments": [_SEGMENT, _OTHER],
         },
     ),
-    "commit-summary": (
-        "What the queue is after commit 64, of which it has the salt; it is of all there is.",
+    "commit-since": (
+        "A commit that also says what came and went since commit 64.",
         {
-            "number": 64, "log_id": _LOG_ID, "salt": 7, "after": None, "created_us": 2**40,
+            "number": 68, "log_id": _LOG_ID, "salt": 7, "after": [67, 6], "created_us": 2**40,
             "commit": _COMMIT, "segments": [_SEGMENT],
+            "since": {"base": [64, 2**60 + 1], "segments": [_SEGMENT, _OTHER]},
+        },
+    ),
+    "commit-all": (
+        "A commit that also says all that counts.",
+        {
+            "number": 4096, "log_id": _LOG_ID, "salt": 8, "after": [4095, 9], "created_us": 2**40,
+            "commit": _COMMIT, "segments": [], "since": {"base": None, "segments": [_SEGMENT]},
         },
     ),
 }  # fmt: skip
@@ -67,6 +80,14 @@ def object_of(name: str) -> ReferenceObject:
     )  # fmt: skip
     return ReferenceObject(
         wanted["number"], bytes.fromhex(wanted["log_id"]), commit, segments_of(wanted["segments"]),
-        wanted["created_us"], name.endswith("summary"), wanted["salt"],
-        None if wanted["after"] is None else tuple(wanted["after"]),
+        wanted["created_us"], wanted["salt"], _pair(wanted["after"]),
+        _since(wanted["since"]) if "since" in wanted else None,
     )  # fmt: skip
+
+
+def _since(wanted: dict[str, Any]) -> Since:
+    return Since(_pair(wanted["base"]), segments_of(wanted["segments"]))
+
+
+def _pair(numbers: list[int] | None) -> tuple[int, int] | None:
+    return None if numbers is None else (numbers[0], numbers[1])

@@ -23,7 +23,7 @@ private[cecstore] object Format {
   val Check: Byte = 3
   val Result: Byte = 4
   val RecordStream = 1
-  val SummaryStream = 2
+  val SinceStream = 2
   val NamesFamily = 0
   val DefaultFamily = 1
   private val BodyBytesMax = 64 << 20

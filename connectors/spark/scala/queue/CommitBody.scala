@@ -20,23 +20,36 @@ private[queue] object CommitBody {
 
   // -- writing ------------------------------------------------------------------------------
 
-  def encode(commit: Commit, segments: IndexedSeq[Segment]): Array[Byte] = {
-    val (facts, files) = (json.writeValueAsBytes(factsOf(commit)), segments.map(s => utf8(s.file)))
-    val (partitions, names) = (commit.ends.length, files.map(_.length.toLong).sum)
+  def encode(commit: Commit, segments: IndexedSeq[Segment]): Array[Byte] =
+    encoded(factsOf(commit), commit.starts, commit.ends, segments).getOrElse {
+      throw new IllegalStateException(s"a commit of ${segments.size} segments, which is too large")
+    }
+
+  /** None where it would be larger than a frame can be. */
+  def encode(since: Since): Option[Array[Byte]] = {
+    val facts = json.createObjectNode()
+    since.base.foreach { case (number, salt) => facts.put("number", number).put("salt", f"$salt%016x") }
+    encoded(facts, Array.empty, Array.empty, since.segments)
+  }
+
+  private def encoded(said: ObjectNode, starts: Array[Long], ends: Array[Long], segments: IndexedSeq[Segment]) = {
+    val (facts, files) = (json.writeValueAsBytes(said), segments.map(s => utf8(s.file)))
+    val (partitions, names) = (ends.length, files.map(_.length.toLong).sum)
     val size = SizesBytes + facts.length + 16L * partitions + SegmentBytes.toLong * segments.size + names
-    if (size > Format.RawBytesMax) throw new IllegalStateException(s"a commit of ${segments.size} segments, $size bytes")
-    val bytes = new Array[Byte](size.toInt)
-    val out = Format.littleEndian(bytes)
-    out.putInt(facts.length).putInt(partitions).putInt(segments.size).putInt(names.toInt).put(facts)
-    commit.starts.foreach(out.putLong)
-    commit.ends.foreach(out.putLong)
-    segments.foreach(s => out.putInt(s.partition))
-    segments.foreach(s => out.putInt(s.frames))
-    Longs.foreach(of => segments.foreach(s => out.putLong(of(s))))
-    segments.foreach(s => out.put((if (s.removed) 1 else 0).toByte))
-    files.iterator.scanLeft(0)(_ + _.length).drop(1).foreach(out.putInt)
-    files.foreach(out.put(_))
-    bytes
+    Option.when(size <= Format.RawBytesMax) {
+      val bytes = new Array[Byte](size.toInt)
+      val out = Format.littleEndian(bytes)
+      out.putInt(facts.length).putInt(partitions).putInt(segments.size).putInt(names.toInt).put(facts)
+      starts.foreach(out.putLong)
+      ends.foreach(out.putLong)
+      segments.foreach(s => out.putInt(s.partition))
+      segments.foreach(s => out.putInt(s.frames))
+      Longs.foreach(of => segments.foreach(s => out.putLong(of(s))))
+      segments.foreach(s => out.put((if (s.removed) 1 else 0).toByte))
+      files.iterator.scanLeft(0)(_ + _.length).drop(1).foreach(out.putInt)
+      files.foreach(out.put(_))
+      bytes
+    }
   }
 
   private def utf8(text: String): Array[Byte] = text.getBytes(StandardCharsets.UTF_8)
@@ -67,6 +80,36 @@ private[queue] object CommitBody {
 
   /** The parts of a body whose CRC has been checked; nothing in it is believed beyond that. Raises BadFrame. */
   def decode(raw: Array[Byte]): (Commit, IndexedSeq[Segment]) = {
+    val parts = partsOf(raw)
+    (commitOf(parts.facts, parts.starts, parts.ends), segmentsIn(parts.rest, parts.rows, parts.ends.length))
+  }
+
+  /** What commit `number`, of so many partitions, says in its second frame. Raises BadFrame. */
+  def decodeSince(raw: Array[Byte], number: Long, partitions: Int): Since = {
+    val parts = partsOf(raw)
+    val unknown = parts.facts.keySet -- SinceKeys
+    if (unknown.nonEmpty) throw new NewerFrame(s"a commit that says since when ${unknown.toSeq.sorted.take(3).mkString(", ")}")
+    val base = (parts.facts.get("number").map(long), parts.facts.get("salt").map(text)) match {
+      case (None, None) => None
+      case (Some(at), Some(salt)) if at != 0 => Some((at, saltOf(salt)))
+      case (at, salt) => throw new BadFrame(s"no commit to go on from: $at, $salt")
+    }
+    if (parts.ends.nonEmpty || !QueueState.sinceBase(number).contains(base.fold(0L)(_._1))) {
+      throw new BadFrame(s"commit $number says what came since commit ${base.map(_._1).orNull}")
+    }
+    Since(base, segmentsIn(parts.rest, parts.rows, partitions))
+  }
+
+  private def saltOf(text: String): Long = {
+    val salt = try java.lang.Long.parseUnsignedLong(text, 16) catch { case _: NumberFormatException => throw new BadFrame(s"$text is no salt") }
+    if (f"$salt%016x" != text) throw new BadFrame(s"$text is no salt")
+    salt
+  }
+
+  /** `rest` begins at the first column of segments. */
+  private final case class Parts(facts: Map[String, JsonNode], starts: Array[Long], ends: Array[Long], rest: ByteBuffer, rows: Int)
+
+  private def partsOf(raw: Array[Byte]): Parts = {
     val in = Format.littleEndian(raw)
     if (raw.length < SizesBytes) throw new BadFrame(s"a body of ${raw.length} bytes")
     val Seq(factBytes, partitions, count, names) = Seq.fill(4)(in.getInt & 0xffffffffL)
@@ -75,8 +118,7 @@ private[queue] object CommitBody {
     val facts = parsed(raw, factBytes.toInt)
     in.position(SizesBytes + factBytes.toInt)
     val Seq(starts, ends) = Seq.fill(2)(Array.fill(partitions.toInt)(in.getLong))
-    val commit = commitOf(facts, starts, ends)
-    (commit, segmentsIn(in, count.toInt, partitions.toInt))
+    Parts(facts, starts, ends, in, count.toInt)
   }
 
   private def parsed(raw: Array[Byte], count: Int): Map[String, JsonNode] = try {
@@ -122,6 +164,7 @@ private[queue] object CommitBody {
       entries("queries")(long), entries("consumed")(longs), entries("settings")(text), facts.get("schema").map(bytes))
   }
 
+  private val SinceKeys = Set("number", "salt")
   private val Keys = Set("operation", "query", "batch", "queries", "consumed", "settings", "schema")
 
   private def fieldsOf(node: JsonNode): Map[String, JsonNode] = {

@@ -2,6 +2,7 @@ package org.apache.spark.sql.cecstore.queue
 
 import java.util.Arrays
 import org.apache.spark.sql.cecstore.format._
+import scala.annotation.tailrec
 import scala.util.Using
 import scala.util.control.NonFatal
 
@@ -34,60 +35,88 @@ private[cecstore] object Operation {
 }
 
 /**
- * An object of `log/`: a commit with its segments, or a summary.
+ * Segments that came and went since an earlier commit, those of the commit that says it included. `base`: number and
+ * salt of the earlier one; none: these are all that count.
+ */
+private[cecstore] final case class Since(base: Option[(Long, Long)], segments: IndexedSeq[Segment])
+
+/**
+ * An object of `log/`: a commit with its segments.
  *
- * @param salt random in each commit, so that no two are equal by chance; a summary has its commit's
- * @param previous number and salt of the commit that it goes on from: the one before, or a summary's base
+ * @param salt random in each commit, so that no two are equal by chance
+ * @param previous number and salt of the commit that it goes on from: the one before, or that of `since`
  */
 private[cecstore] final case class LogObject(
     number: Long, logId: IndexedSeq[Byte], commit: Commit, segments: IndexedSeq[Segment], createdUs: Long,
-    isSummary: Boolean, salt: Long = 0, previous: Option[(Long, Long)] = None) {
+    salt: Long = 0, previous: Option[(Long, Long)] = None, since: Option[Since] = None) {
+
+  /** What came since an earlier commit as one commit, where this says it; else this. */
+  def atOnce: LogObject = since.fold(this)(s => copy(segments = s.segments, previous = s.base, since = None))
 
   def encode(): Seq[Array[Byte]] = {
     val (before, saltBefore) = previous.getOrElse((Format.NoSegment, 0L))
     val head = SegmentHeader(logId.toArray, number, salt, 0, before, 0, saltBefore, 0, createdUs).encoded
-    val raw = CommitBody.encode(commit, segments)
-    val body = Using.resource(new BodyEncoder(LogObject.CompressionLevel))(_.whole(raw, segments.size))
+    val chain = RunningCrc.extended(0, head)
+    val first = frame(Format.RecordStream, CommitBody.encode(commit, segments), segments.size, chain)
+    val second = for (s <- since.toSeq; raw <- CommitBody.encode(s).toSeq; part <-
+      frame(Format.SinceStream, raw, s.segments.size, RunningCrc.extended(chain, first.head))) yield part
+    head +: (first ++ second)
+  }
+
+  /** The header and the stored body of a COMMIT frame. */
+  private def frame(stream: Int, raw: Array[Byte], rows: Int, chain: Int): Seq[Array[Byte]] = {
+    val body = Using.resource(new BodyEncoder(LogObject.CompressionLevel))(_.whole(raw, rows))
     val stored = body.bytes
-    val frame = FrameHeader(Format.Commit, body.codec, 0, LogObject.stream(isSummary), RunningCrc.extended(0, head), 0, 0,
-      Format.NoSegment, 0, Format.HeaderBytes, 0, salt, Long.MaxValue, Long.MinValue, 0, 0, segments.size, 0, stored.length,
-      body.rawBytes, Format.crc32c(stored, stored.length))
-    Seq(head, frame.encoded, stored)
+    val header = FrameHeader(Format.Commit, body.codec, 0, stream, chain, 0, 0, Format.NoSegment, 0, Format.HeaderBytes, 0,
+      salt, Long.MaxValue, Long.MinValue, 0, 0, rows, 0, stored.length, body.rawBytes, Format.crc32c(stored, stored.length))
+    Seq(header.encoded, stored)
   }
 }
 
 private[cecstore] object LogObject {
   private val CompressionLevel = 3
-
-  private def stream(isSummary: Boolean): Int = if (isSummary) Format.SummaryStream else Format.RecordStream
+  private val Streams = Seq(Format.RecordStream, Format.SinceStream)
 
   /**
-   * Back from bytes that were read from `path`. Raises CecLogException where they are not those of this commit or
-   * summary, or where a later format wrote them.
+   * Back from bytes that were read from `path`. Raises CecLogException where they are not those of this commit, or where
+   * a later format wrote them.
    */
-  def decode(bytes: Array[Byte], path: String, number: Long, isSummary: Boolean = false): LogObject = try {
+  def decode(bytes: Array[Byte], path: String, number: Long): LogObject = try {
     val found = SegmentHeader.decode(bytes)
     if (found.segmentId != number) throw new BadFrame(s"the object is number ${found.segmentId}")
-    val (commit, segments) = CommitBody.decode(bodyOf(found, bytes, stream(isSummary)))
+    val bodies = bodiesOf(found, bytes)
+    val (commit, segments) = CommitBody.decode(bodies.head)
+    val since = bodies.drop(1).headOption.map(CommitBody.decodeSince(_, number, commit.ends.length))
     val previous = Option.when(found.prevSegment != Format.NoSegment)((found.prevSegment, found.prevSalt))
-    LogObject(number, found.logId.toIndexedSeq, commit, segments, found.createdUs, isSummary, found.salt, previous)
+    LogObject(number, found.logId.toIndexedSeq, commit, segments, found.createdUs, found.salt, previous, since)
   } catch {
     case e: BadFrame => throw WholeSegment.damaged(path, 0, e.reason)
     case NonFatal(e) => throw WholeSegment.damaged(path, Format.HeaderBytes, s"a commit that says what cannot be: $e")
   }
 
-  /** The body of an object's one frame, inflated. */
-  private def bodyOf(header: SegmentHeader, bytes: Array[Byte], stream: Int): Array[Byte] = {
-    val (first, start) = (Format.HeaderBytes, 2 * Format.HeaderBytes)
-    val frame = FrameHeader.decodeOfCommit(Arrays.copyOfRange(bytes, math.min(first, bytes.length), math.min(start, bytes.length)))
-    if (frame.salt != header.salt) throw new BadFrame("the frame belongs to another object")
-    if (frame.chainCrc != RunningCrc.extended(0, bytes)) throw new BadFrame("its chain CRC is not that of the header before it")
-    if (frame.streamId != stream) throw new BadFrame(s"a frame of stream ${frame.streamId}, not $stream")
-    if (bytes.length - start != frame.bodyBytes) {
-      throw new BadFrame(s"body of ${bytes.length - start} bytes, its header says ${frame.bodyBytes}")
-    }
-    val body = Arrays.copyOfRange(bytes, start, bytes.length)
-    if (Format.crc32c(body, body.length) != frame.bodyCrc) throw new BadFrame("body fails its checksum")
-    Body.inflated(frame, body)
+  /** The bodies of an object's one or two frames, inflated. */
+  private def bodiesOf(header: SegmentHeader, bytes: Array[Byte]): Seq[Array[Byte]] = {
+    @tailrec def from(at: Int, chain: Int, found: Vector[Array[Byte]]): Vector[Array[Byte]] =
+      if (found.nonEmpty && at == bytes.length) found else {
+        val (head, body, stored) = frameAt(bytes, at)
+        if (head.salt != header.salt) throw new BadFrame("the frame belongs to another object")
+        if (head.chainCrc != chain) throw new BadFrame("its chain CRC is not that of what stands before it")
+        if (!Streams.lift(found.size).contains(head.streamId)) {
+          throw new BadFrame(s"a frame of stream ${head.streamId}, as number ${found.size + 1}")
+        }
+        from(at + Format.HeaderBytes + stored.length, RunningCrc.extended(chain, body), found :+ Body.inflated(head, stored))
+      }
+    from(Format.HeaderBytes, RunningCrc.extended(0, bytes), Vector.empty)
+  }
+
+  /** A frame's header, its bytes, and the stored body. */
+  private def frameAt(bytes: Array[Byte], at: Int): (FrameHeader, Array[Byte], Array[Byte]) = {
+    val start = math.min(at.toLong + Format.HeaderBytes, bytes.length).toInt
+    val encoded = Arrays.copyOfRange(bytes, math.min(at, bytes.length), start)
+    val head = FrameHeader.decodeOfCommit(encoded)
+    if (bytes.length - start < head.bodyBytes) throw new BadFrame("the body is cut short")
+    val stored = Arrays.copyOfRange(bytes, start, start + head.bodyBytes)
+    if (Format.crc32c(stored, stored.length) != head.bodyCrc) throw new BadFrame("the body fails its checksum")
+    (head, encoded, stored)
   }
 }

@@ -19,7 +19,6 @@ private[cecstore] object Names {
 
   def logFolder(number: Long): String = f"$LogFolder/${number / CommitsPerFolder}%017d"
   def commit(number: Long): String = f"${logFolder(number)}/$number%020d.commit"
-  def summary(number: Long): String = f"${logFolder(number)}/$number%020d.summary"
   /** An object that shows what a store does, and is deleted at once. */
   def probe(): String = f"probe-${random.nextLong()}%016x${random.nextLong()}%016x.tmp"
   private val random = new SecureRandom

@@ -1,6 +1,6 @@
 package org.apache.spark.sql.cecstore.queue
 
-/** A segment that counts. `added`: the commit or summary that it came by. */
+/** A segment that counts. `added`: the commit that it came by, or one behind it that says it. */
 private[cecstore] final case class Live(segment: Segment, added: Long)
 
 /** A segment that commit `removedAt` took away. */
@@ -10,8 +10,8 @@ private[cecstore] final case class Gone(segment: Segment, added: Long, removedAt
  * A queue after commit `number`. docs/format.md §11.
  *
  * @param live segments that count, in the order of their commits
- * @param gone those that were taken away since the last whole summary
- * @param salts by number: of this commit and of those at which the next summaries begin
+ * @param gone those that were taken away since the last commit that says all
+ * @param salts by number: of this commit and of those since which the next ones say it
  */
 private[cecstore] final case class QueueState(
     number: Long, logId: IndexedSeq[Byte], commit: Commit, live: Vector[Live], gone: Vector[Gone],
@@ -21,12 +21,12 @@ private[cecstore] final case class QueueState(
   def salt: Long = salts(number)
   def seen: SeenCommit = SeenCommit(logId, number, salt)
 
-  /** The state after the next commit, or after a summary of the next ones. Raises BadState. */
+  /** The state after the next commit, or after several [[LogObject.atOnce]]. Raises BadState. */
   def after(part: LogObject): QueueState = {
     val (taken, added) = part.segments.partition(_.removed)
     val all = live ++ added.map(Live(_, part.number))
-    // Whoever looks further back takes the whole summary.
-    val before = if (part.number % QueueState.SummaryEvery.last == 0) Vector.empty else gone
+    // Whoever looks further back takes the commit that says all.
+    val before = if (part.number % QueueState.SinceEvery.last == 0) Vector.empty else gone
     val bases = QueueState.Widths.map(width => part.number - part.number % width).toSet
     val known = (salts + (part.number -> part.salt)).filter { case (number, _) => bases(number) }
     if (taken.isEmpty) return QueueState(part.number, part.logId, part.commit, all, before, known)
@@ -42,7 +42,7 @@ private[cecstore] final case class QueueState(
       starts: Array[Long]): LogObject = {
     val made = commit.copy(operation = operation, query = None, batch = 0, starts = starts, consumed = Map.empty,
       settings = settings, schema = None)
-    LogObject(number + 1, logId, made, segments, createdUs, isSummary = false)
+    LogObject(number + 1, logId, made, segments, createdUs)
   }
 
   private lazy val places: Set[(String, Long)] = live.map(each => (each.segment.file, each.segment.byte)).toSet
@@ -50,15 +50,13 @@ private[cecstore] final case class QueueState(
   /** Whether these count still. */
   def hasAll(segments: Iterable[Segment]): Boolean = segments.forall(each => places((each.file, each.byte)))
 
-  /** The summary that is due here. */
-  def summary(createdUs: Long): Option[LogObject] = QueueState.summaryBase(number).map { base =>
-    val segments = if (base == 0) live.map(_.segment) else {
+  /** What came since an earlier commit, where commit `number` says it. */
+  def since: Option[Since] = QueueState.sinceBase(number).map { base =>
+    if (base == 0) Since(None, live.map(_.segment)) else {
       // What came and went since is not in what is behind the base either.
       val taken = gone.filter(each => each.removedAt > base && each.added <= base)
-      live.filter(_.added > base).map(_.segment) ++ taken.map(_.segment.copy(removed = true))
+      Since(Some((base, salts(base))), live.filter(_.added > base).map(_.segment) ++ taken.map(_.segment.copy(removed = true)))
     }
-    val previous = Option.when(base != 0)((base, salts(base)))
-    LogObject(number, logId, commit, segments, createdUs, isSummary = true, salt, previous)
   }
 }
 
@@ -66,16 +64,16 @@ private[cecstore] final case class QueueState(
 private[cecstore] final class BadState(reason: String) extends Exception(reason)
 
 private[cecstore] object QueueState {
-  /** A summary at a multiple of one goes back to the last multiple of the next; of the last one to the beginning. */
-  private[queue] val SummaryEvery = Seq(4L, 64L, 4096L)
+  /** A commit at a multiple of one says what came since the last multiple of the next; of the last one, all. */
+  private[queue] val SinceEvery = Seq(4L, 64L, 4096L)
 
-  private val Widths = 1L +: SummaryEvery.tail
+  private val Widths = 1L +: SinceEvery.tail
 
-  /** The commit behind which the summary at `number` begins; none where none is due. */
-  def summaryBase(number: Long): Option[Long] = if (number == 0 || number % SummaryEvery.head != 0) None else
-    Some(SummaryEvery.tail.find(number % _ != 0).fold(0L)(wider => number - number % wider))
+  /** The commit since which commit `number` says what came, 0 for all there is; none where it does not say. */
+  def sinceBase(number: Long): Option[Long] = if (number == 0 || number % SinceEvery.head != 0) None else
+    Some(SinceEvery.tail.find(number % _ != 0).fold(0L)(wider => number - number % wider))
 
-  /** From commit 0 or a whole summary on, by summaries and commits up to the newest. Raises BadState. */
+  /** From commit 0, or one that says all, up to the newest. Raises BadState. */
   def of(parts: Seq[LogObject]): QueueState = {
     val first = parts.head
     val nothing = QueueState(first.number, first.logId, first.commit, Vector.empty, Vector.empty, Map.empty)

@@ -6,7 +6,6 @@ import java.nio.file.FileAlreadyExistsException
 import java.security.SecureRandom
 import scala.annotation.tailrec
 import scala.collection.mutable
-import scala.util.control.NonFatal
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.cecstore.CecLogException
 import org.apache.spark.sql.cecstore.format.{BadFrame, Format, SegmentHeader, WholeSegment}
@@ -40,7 +39,7 @@ private[cecstore] final class ReferenceLog(store: Store) extends Logging {
 
   // -- reading ------------------------------------------------------------------------------
 
-  /** The queue as it is now: at most nine requests, however long the history. Raises NotAQueue, CecLogException. */
+  /** The queue as it is now: at most eight requests, however long the history. Raises NotAQueue, CecLogException. */
   def open(): QueueState = {
     val number = newestNumber()
     val state = try stateAt(number) catch {
@@ -187,39 +186,27 @@ private[cecstore] final class ReferenceLog(store: Store) extends Logging {
         case _ => next :: found
       }
     }
-    val salt = QueueState.summaryBase(number).map { _ =>
-      header(number).getOrElse(throw damaged(number, "a commit is missing")).salt
-    }
-    val all = parts(number, salt, Nil)
+    val all = parts(number, None, Nil)
     all.find(_.logId != all.last.logId).foreach(stranger => throw damaged(stranger.number, "a commit of another queue"))
     try QueueState.of(all) catch { case e: BadState => throw inconsistent(number, e.getMessage) }
   }
 
-  /** The summary at a commit of this salt, or the commit. None: no summary is due, and any commit counts. */
-  private def part(number: Long, salt: Option[Long]): LogObject =
-    salt.flatMap(_ => summary(number)).filter { found =>
-      salt.contains(found.salt) && QueueState.summaryBase(number).contains(found.previous.fold(0L)(_._1))
-    }.getOrElse {
-      val found = neededCommit(number)
-      if (!salt.forall(_ == found.salt)) {
-        throw inconsistent(number, "another commit than the one that the queue has gone on from")
-      }
-      if (number != 0 && !found.previous.exists(_._1 == number - 1)) {
-        throw damaged(number, "it does not name the commit before it")
-      }
-      found
+  /** The commit of this salt, with what came since an earlier one where it says that. None: whichever it is. */
+  private def part(number: Long, salt: Option[Long]): LogObject = {
+    val found = neededCommit(number)
+    if (!salt.forall(_ == found.salt)) {
+      throw inconsistent(number, "another commit than the one that the queue has gone on from")
     }
+    if (number != 0 && !found.previous.exists(_._1 == number - 1)) {
+      throw damaged(number, "it does not name the commit before it")
+    }
+    found.atOnce
+  }
 
   private def after(state: QueueState, next: LogObject): QueueState = {
     val now = try state.after(next) catch { case e: BadState => throw inconsistent(next.number, e.getMessage) }
     last = Some(next)
     now
-  }
-
-  /** None where none is due, or its writer did not come to it. */
-  private def summary(number: Long): Option[LogObject] = QueueState.summaryBase(number).flatMap { _ =>
-    val name = Names.summary(number)
-    read(name).map(LogObject.decode(_, s"${store.url}/$name", number, isSummary = true))
   }
 
   private def commit(number: Long): Option[LogObject] =
@@ -265,10 +252,11 @@ private[cecstore] final class ReferenceLog(store: Store) extends Logging {
     case Some(wanted) =>
       require(wanted.number == state.number + 1)
       proveCreates()
-      val made = wanted.copy(salt = random.nextLong(), previous = Some((state.number, state.salt)))
+      val salted = wanted.copy(salt = random.nextLong(), previous = Some((state.number, state.salt)))
+      val now = state.after(salted)
+      val made = salted.copy(since = now.since)
       if (isCreated(state, made)) {
-        val now = after(state, made)
-        summarise(now, made.createdUs)
+        last = Some(made)
         now
       } else {
         val newer = refresh(state, proving = true)
@@ -324,13 +312,6 @@ private[cecstore] final class ReferenceLog(store: Store) extends Logging {
       }
     }
     attempt(1)
-  }
-
-  private def summarise(state: QueueState, createdUs: Long): Unit = try state.summary(createdUs).foreach { due =>
-    create(Names.summary(state.number), due.encode())
-  } catch {
-    case NonFatal(e) =>
-      logWarning(s"cec: ${store.url}/${Names.summary(state.number)}: no summary: $e; readers do without")
   }
 }
 

@@ -96,7 +96,7 @@ private[cecstore] object Sweeping {
 
   /**
    * Delete what merges and trims behind commit `after` took away a grace period ago. Returns the last commit whose
-   * objects are all deleted. A state that was opened by a whole summary does not know what was taken away before.
+   * objects are all deleted. A state that was opened by a commit that says all does not know what was taken away before.
    */
   def gone(store: Store, log: ReferenceLog, state: QueueState, after: Long): Long = {
     val byCommit = state.gone.filter(_.removedAt > after).groupBy(_.removedAt)

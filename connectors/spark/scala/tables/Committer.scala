@@ -32,7 +32,7 @@ private[tables] final class Committer(store: Store, columns: StoredColumns, opti
     val settings = retention.map(Retention.Setting -> _).toMap
     val schema = SchemaMessage.encode(columns.schema)
     val commit = Commit(Operation.make, None, 0, Array(0L), Array(0L), Map.empty, Map.empty, settings, Some(schema))
-    val first = LogObject(0, logId.toIndexedSeq, commit, IndexedSeq.empty, SegmentWriter.nowUs, isSummary = false)
+    val first = LogObject(0, logId.toIndexedSeq, commit, IndexedSeq.empty, SegmentWriter.nowUs)
     try commits.make(first) catch {
       case _: FileAlreadyExistsException => commits.open() // somebody was quicker
     }
@@ -166,6 +166,6 @@ private[tables] object Committer {
     val queries = if (isStream) before.queries + (query -> batch) else before.queries
     val commit = Commit(Operation.append, Some(query), batch, before.starts ++ more, ends, queries, Map.empty,
       before.settings, None)
-    LogObject(state.number + 1, state.logId, commit, placed.toIndexedSeq, SegmentWriter.nowUs, isSummary = false)
+    LogObject(state.number + 1, state.logId, commit, placed.toIndexedSeq, SegmentWriter.nowUs)
   }
 }

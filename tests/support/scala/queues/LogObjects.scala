@@ -10,14 +10,14 @@ import org.apache.spark.sql.cecstore.queue._
 
 /** Objects of `log/` and whole logs, read and written again. */
 private[cecstore] object LogObjects {
-  /** Read each `<number>.commit` or `.summary` of folder `in`, say what is in it, and write it anew to folder `out`. */
+  /** Read each `<number>.commit` of folder `in`, say what is in it, and write it anew to folder `out`. */
   def run(words: Arguments): Programs.Result = {
     val (in, out) = (Paths.get(words.text("in")), Paths.get(words.text("out")))
     files(in).map { path =>
       val name = path.getFileName.toString
-      val Array(number, kind) = name.split("\\.")
+      val number = name.stripSuffix(".commit")
       val said = try {
-        val found = LogObject.decode(Files.readAllBytes(path), path.toString, number.toLong, kind == "summary")
+        val found = LogObject.decode(Files.readAllBytes(path), path.toString, number.toLong)
         Files.write(out.resolve(name), found.encode().reduce(_ ++ _))
         shown(found)
       } catch { case e: CecLogException => Map("refused" -> e.getMessage) }
@@ -32,9 +32,12 @@ private[cecstore] object LogObjects {
 
   private def shown(found: LogObject): Map[String, Any] = Map(
     "number" -> found.number, "log_id" -> found.logId.map(byte => f"$byte%02x").mkString, "created_us" -> found.createdUs,
-    "is_summary" -> found.isSummary, "salt" -> java.lang.Long.toUnsignedString(found.salt),
-    "after" -> found.previous.map { case (number, salt) => s"$number ${java.lang.Long.toUnsignedString(salt)}" }.orNull,
+    "since" -> found.since.map(since => Map("base" -> since.base.map(shownBase).orNull, "segments" -> since.segments.map(shown))).orNull,
+    "salt" -> java.lang.Long.toUnsignedString(found.salt),
+    "after" -> found.previous.map(shownBase).orNull,
     "commit" -> shown(found.commit), "segments" -> found.segments.map(shown))
+
+  private def shownBase(base: (Long, Long)): String = s"${base._1} ${java.lang.Long.toUnsignedString(base._2)}"
 
   private def shown(commit: Commit): Map[String, Any] = Map(
     "operation" -> commit.operation.toInt, "query" -> commit.query.orNull, "batch" -> commit.query.map(_ => commit.batch).orNull,
@@ -83,7 +86,7 @@ private[cecstore] object LogObjects {
         val commit = now.commit.copy(operation = Operation.append, query = Some(query), batch = batch, ends = ends,
           queries = now.commit.queries + (query -> batch), schema = None)
         val segment = Segment(partition, start, records, s"data/$query/$batch/x.seg", 0, 10, batch, 0, 9, 1, 5, removed = false)
-        Some(LogObject(now.number + 1, now.logId, commit, IndexedSeq(segment), 7, isSummary = false))
+        Some(LogObject(now.number + 1, now.logId, commit, IndexedSeq(segment), 7))
       }
     }
     val opened = log.open()
