@@ -320,11 +320,29 @@ def read_commit(raw: bytes) -> ReferenceObject:
     """The body of a commit, not compressed, in an object around it that is sound."""
     wanted = object_of("commit-append")
     head, encoded, _ = wanted.encode()
+    return ReferenceObject.decode(head + _with_body(encoded, raw), "commit", wanted.number)
+
+
+def read_since(raw: bytes) -> ReferenceObject:
+    """What a commit says in its second frame, not compressed, in a sound object around it."""
+    wanted = object_of("commit-since")
+    *first, encoded, _ = wanted.encode()
+    data = b"".join(first) + _with_body(encoded, raw)
+    return ReferenceObject.decode(data, "commit", wanted.number)
+
+
+def _with_body(encoded: bytes, raw: bytes) -> bytes:
     frame = decode_frame_header(encoded, 0, (FrameType.COMMIT,))._replace(
         codec=Codec.NONE, body_bytes=len(raw), raw_bytes=len(raw), body_crc=crc32c(raw),
         record_count=int.from_bytes(raw[8:12], "little"),
     )  # fmt: skip
-    return ReferenceObject.decode(head + frame.encode() + raw, "commit", wanted.number)
+    return frame.encode() + raw
+
+
+def since_seeds() -> list[bytes]:
+    since = object_of("commit-since").since
+    assert since is not None
+    return [since.body().encode()]
 
 
 def commit_seeds() -> list[bytes]:
@@ -337,6 +355,7 @@ def commit_seeds() -> list[bytes]:
 
 TARGETS = {
     "commit": Target(read_commit, LOUD, commit_seeds),
+    "since": Target(read_since, LOUD, since_seeds),
     "segment": Target(read_segment, LOUD, segment_seeds, mend_segment),
     "body": Target(read_body, (BadHeader,), body_seeds),
     "schema": Target(
