@@ -218,15 +218,17 @@ class BatchCommitter:
         if batch < last:
             _log.warning("%s. %s", what, advice)
             return
-        earlier = self._committed(state.number, query, batch)
+        earlier = self._committed(state, query, batch)
         if earlier is not None and _rows_by_partition(earlier.segments.to_pylist()) != rows:
             _log.warning("%s, and this one with other rows. %s", what, advice)
         else:
             _log.info("%s: the batch has been run again", what)
 
-    def _committed(self, newest: int, query: str, batch: int) -> ReferenceObject | None:
-        for number in range(newest, max(0, newest - _LOOKED_AT_MAX), -1):
-            part = self._log.commit(number)
+    def _committed(self, state: QueueState, query: str, batch: int) -> ReferenceObject | None:
+        for number in range(state.number, max(0, state.number - _LOOKED_AT_MAX), -1):
+            part = self._log.kept(number, state.floor)
+            if part is None:
+                break
             if (part.commit.query, part.commit.batch) == (query, batch):
                 return part
         return None

@@ -158,7 +158,7 @@ def is_probe(name: str) -> bool:
     return _PROBE.fullmatch(name) is not None
 
 
-_COMMITS_PER_FOLDER = 1000
+COMMITS_PER_FOLDER = 1000
 LOG_FOLDER = "log"
 COMMIT_MARK = "mark"
 _LOG_FOLDER = re.compile(r"[0-9]{17}")
@@ -173,7 +173,7 @@ def commit_object_name(number: int) -> str:
 
 def log_folder_name(number: int) -> str:
     """The folder of a commit."""
-    return f"{LOG_FOLDER}/{number // _COMMITS_PER_FOLDER:017d}"
+    return f"{LOG_FOLDER}/{number // COMMITS_PER_FOLDER:017d}"
 
 
 def is_log_folder(name: str) -> bool:

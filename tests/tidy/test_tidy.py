@@ -55,7 +55,7 @@ ORDER = {
         retaining read_options write_options holding batches target reading
     """,
     "partitioned.by_reference": """
-        queue_state commit_mark reference_log commit_search segment_objects ages reference_commits
+        ages queue_state commit_mark reference_log commit_search segment_objects reference_commits
         partition_log
         reference_queue registrations partitioned_consumer reference_writer reference_trims merging
         sweeping upkeep partitioned_queue earlier

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from cec_store.errors import CecError, CorruptLog, NotAQueue
 from cec_store.format.by_reference.commits import (
+    SINCE_EVERY,
     Operation,
     ReferenceCommit,
     ReferenceObject,
@@ -54,13 +55,13 @@ class CommitChecks:
         commits = self._names()
         if not commits and self._mark.newest() is None:
             raise NotAQueue(f"{self._store.url}: no commit is left in {LOG_FOLDER}/")
-        numbers = range(max(commits, default=-1) + 1)
+        numbers = _numbers_due(commits)
         objects = (Wanted(commit_object_name(number)) for number in numbers)
         # Close it here: otherwise Python's garbage collector may join its threads at any moment.
         with closing(read_all(self._store, objects)) as read:
             for number in numbers:
                 self._take_commit(number, next(read))
-        self._check_mark(len(numbers))
+        self._check_mark(max(commits, default=-1) + 1)
         if self.state is None:
             self._ask_as_readers_do()
         if self.state is not None:
@@ -96,6 +97,8 @@ class CommitChecks:
             self.is_all_known = False
             return
         self.named.update(decoded.segments.column("file").to_pylist())
+        if self._before is not None and self._before.number != number - 1:
+            self.state = self._before = None  # what is between is deleted
         if number == 0:
             self.schema = decoded.commit.schema
             if decoded.commit.schema is None or decoded.commit.operation != Operation.MAKE:
@@ -192,6 +195,19 @@ class CommitChecks:
             problem = _gap_in(firsts[mine], records[mine], start, end)
             if problem:
                 self._fault("commit-record", path, 0, f"partition {number}: {problem}")
+
+
+def _numbers_due(commits: set[int]) -> list[int]:
+    """Return the numbers of the commits that have to be here: not those that may be deleted.
+
+    Of the commits before the last multiple of 4,096 the ones in front of the last gap may be; no
+    record is lost with them.
+    """
+    newest = max(commits, default=-1)
+    oldest = max(1, newest - newest % SINCE_EVERY[-1])
+    while oldest > 1 and oldest - 1 in commits:
+        oldest -= 1
+    return [*range(min(1, newest + 1)), *range(oldest, newest + 1)]
 
 
 def _gap_in(firsts: Ints, records: Ints, start: int, end: int) -> str:

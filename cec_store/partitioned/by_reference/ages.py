@@ -15,8 +15,8 @@ from cec_store.storage.stores.store import Store
 
 GRACE_US = 86_400_000_000
 """Microseconds for which an object stays that no commit names, or names no more."""
-_DOUBT_US = 3_600_000_000
-"""A writer that has taken longer by any clock of its own asks the store how old its objects are."""
+DOUBT_US = 3_600_000_000
+"""Who has taken longer by any clock of its own asks the store what has come meanwhile."""
 
 
 def store_now_us(store: Store) -> int:
@@ -34,15 +34,16 @@ class Stopwatch:
 
     def __init__(self, clock_us: Callable[[], int]) -> None:
         self._clock_us = clock_us
-        self._began = clock_us(), _uptime_us()
+        self._began = clock_us(), uptime_us()
 
     def elapsed_us(self) -> int:
         """Return the longer of the two times; a clock that was set back has run as well."""
         by_clock, by_uptime = self._began
-        return max(abs(self._clock_us() - by_clock), _uptime_us() - by_uptime)
+        return max(abs(self._clock_us() - by_clock), uptime_us() - by_uptime)
 
 
-def _uptime_us() -> int:
+def uptime_us() -> int:
+    """Return the microseconds since the machine was started, those included that it slept."""
     # CLOCK_MONOTONIC stands still while a machine is suspended.
     clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
     return time.clock_gettime_ns(clock) // 1000
@@ -57,7 +58,7 @@ def require_young(store: Store, names: Collection[str], elapsed_us: int) -> None
     Raises:
         StorageError: they are about as old as the grace period, or deleted already.
     """
-    if elapsed_us <= _DOUBT_US or not names:
+    if elapsed_us <= DOUBT_US or not names:
         return
     advice = "what is not committed within a day may be deleted: write it"
     try:
@@ -65,7 +66,7 @@ def require_young(store: Store, names: Collection[str], elapsed_us: int) -> None
     except FileNotFoundError as error:
         raise StorageError(f"{error}; rows not committed, and {advice} again") from error
     age_us = store_now_us(store) - oldest_us
-    if age_us > GRACE_US - _DOUBT_US:
+    if age_us > GRACE_US - DOUBT_US:
         hours = age_us / 3_600_000_000
         what = f"the rows of this batch were written {hours:.0f} hours ago by the store's clock"
         raise StorageError(f"{store.url}: {what}, and {advice} again")

@@ -29,7 +29,10 @@ class CommitSearch:
         self._known: dict[int, _Known] = {}
 
     def behind(self, state: QueueState, offsets: Mapping[int, int]) -> Behind:
-        """Return the first commit up to ``state`` with every record below these offsets."""
+        """Return the first commit up to ``state`` with every record below these offsets.
+
+        That is the first one that is left, where it was deleted.
+        """
         self._known[state.number] = _Known(state.salt, state.commit.ends)
         below = [n for n, known in self._known.items() if not _reaches(known.ends, offsets)]
         low = max((n for n in below if n < state.number), default=-1)
@@ -37,23 +40,31 @@ class CommitSearch:
         is_known_below, step = low >= 0, 1
         # A reader that goes on is near the last position, a new one near the end.
         while low < (middle := low + step if is_known_below else high - step) < high:
-            is_reached = _reaches(self._commit(middle).ends, offsets)
+            is_reached = self._is_reached(middle, state, offsets)
             low, high = (low, middle) if is_reached else (middle, high)
             if is_reached == is_known_below:
                 break
             step *= 2
         while high - low > 1:
             middle = (low + high) // 2
-            is_reached = _reaches(self._commit(middle).ends, offsets)
+            is_reached = self._is_reached(middle, state, offsets)
             low, high = (low, middle) if is_reached else (middle, high)
-        commit = self._commit(high)
+        commit = self._commit(high, state)
+        assert commit is not None, "no commit before the one found is asked for again"
         kept = (low, high, state.number)
         self._known = {n: known for n, known in self._known.items() if n in kept}
         return Behind(high, commit.salt)
 
-    def _commit(self, number: int) -> _Known:
+    def _is_reached(self, number: int, state: QueueState, offsets: Mapping[int, int]) -> bool:
+        """Return whether a commit has these records; of one that was deleted it is not known."""
+        commit = self._commit(number, state)
+        return commit is not None and _reaches(commit.ends, offsets)
+
+    def _commit(self, number: int, state: QueueState) -> _Known | None:
         if number not in self._known:
-            part = self._log.commit(number)
+            part = self._log.kept(number, state.floor)
+            if part is None:
+                return None
             self._known[number] = _Known(part.salt, part.commit.ends)
         return self._known[number]
 

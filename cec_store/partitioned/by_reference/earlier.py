@@ -40,9 +40,13 @@ def state_at(store: Store, log: ReferenceLog, number: int) -> QueueState:
         OutOfRange: it has no such commit, or an object that counted then is deleted.
         CorruptLog: as :meth:`ReferenceLog.open`.
     """
-    newest = log.open().number
-    if not 0 <= number <= newest:
-        raise OutOfRange(f"{store.url}: commit {number} is not there; the newest is {newest}")
+    newest = log.open()
+    if not 0 <= number <= newest.number:
+        what = f"commit {number} is not there; the newest is {newest.number}"
+        raise OutOfRange(f"{store.url}: {what}")
+    if log.kept(number, newest.floor) is None:
+        what = f"commit {number} is deleted, being older than a day; choose a later one"
+        raise OutOfRange(f"{store.url}: {what}")
     state = log.at(number)
     listed: dict[str, set[str]] = {}
     for file in state.live.column("file").to_pylist():

@@ -187,6 +187,7 @@ class PartitionedConsumer:
             ValueError: effects of records that were not received.
         """
         path = self._store.url
+        self._state = self._log.young(self._state)
         saved_now = _offsets_of(effects_saved or {}, self._state, path)
         got_now = _offsets_of(received or effects_saved or {}, self._state, path)
         early = [n for n, offset in saved_now.items() if offset > got_now.get(n, offset)]

@@ -6,7 +6,7 @@ docs/format.md §11. Values only; `reference_log` reads and writes them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -20,12 +20,29 @@ from cec_store.format.by_reference.commits import (
     Since,
     since_base,
 )
+from cec_store.partitioned.by_reference.ages import uptime_us
 
 _CHUNKS_MAX = 64
 """Each commit adds one to the table; joining them copies it."""
 _ADDED, _REMOVED_AT = "added", "removed_at"
 _LIVE = SEGMENT_COLUMNS.append(pa.field(_ADDED, pa.int64()))
 _GONE = _LIVE.append(pa.field(_REMOVED_AT, pa.int64()))
+
+
+class Look:
+    """The moment at which a state was last seen to be the newest."""
+
+    def __init__(self) -> None:
+        self.renew()
+
+    def renew(self) -> None:
+        """It is the newest now."""
+        self._at_us = uptime_us()
+
+    @property
+    def age_us(self) -> int:
+        """Microseconds since then, by a clock that goes on while the machine is suspended."""
+        return uptime_us() - self._at_us
 
 
 @dataclass(frozen=True)
@@ -43,6 +60,12 @@ class QueueState:
     it."""
     salts: Mapping[int, int]
     """Salts by number: of this commit and of those since which the next ones say it."""
+    look: Look = field(default_factory=Look, compare=False)
+
+    @property
+    def floor(self) -> int:
+        """Number of the last commit that says all there is; those before it may be deleted."""
+        return self.number - self.number % SINCE_EVERY[-1]
 
     @property
     def salt(self) -> int:

@@ -11,16 +11,18 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from cec_store.errors import CorruptLog, NotAQueue, QueueReplaced, StorageError
-from cec_store.format.by_reference.commits import ReferenceObject
+from cec_store.format.by_reference.commits import SINCE_EVERY, ReferenceObject
 from cec_store.format.frame import (
     SEGMENT_HEADER_BYTES,
     BadHeader,
     SegmentHeader,
     decode_segment_header,
 )
+from cec_store.partitioned.by_reference.ages import DOUBT_US
 from cec_store.partitioned.by_reference.commit_mark import ADVICE, CommitMark
 from cec_store.partitioned.by_reference.queue_state import QueueState
 from cec_store.storage.names import (
+    COMMITS_PER_FOLDER,
     LOG_FOLDER,
     commit_number_of,
     commit_object_name,
@@ -28,6 +30,7 @@ from cec_store.storage.names import (
 )
 from cec_store.storage.stores.proving import prove_exclusive_creates
 from cec_store.storage.stores.store import Store
+from cec_store.values import MIN_TIMESTAMP_US
 
 _PROVEN_FOR_S = 60.0
 """Seconds after which a follower in a store proves its newest commit again."""
@@ -77,11 +80,20 @@ class ReferenceLog:
             QueueReplaced: this queue, as it was, does not stand here any more.
             CorruptLog: a commit is missing or damaged.
         """
+        if (anew := self._opened_anew(state)) is not None:
+            return self._upto_mark(anew)
         newest = self._followed(state)
         is_due = time.monotonic() - self._proven_s > _PROVEN_FOR_S
         if self._store.appends or proving or is_due:
             self.prove(state)
         return self._upto_mark(newest)
+
+    def young(self, state: QueueState) -> QueueState:
+        """Return the state, or that of now where it was the newest an hour ago or longer.
+
+        So commits behind it cannot be deleted yet. Raises as :meth:`refresh`.
+        """
+        return self.refresh(state) if state.look.age_us > DOUBT_US else state
 
     def _followed(self, state: QueueState) -> QueueState:
         looks = 0
@@ -89,6 +101,7 @@ class ReferenceLog:
             try:
                 commit = self._commit(state.number + 1)
             except FileNotFoundError:
+                state.look.renew()
                 return state
             if (commit.log_id, commit.after) == (state.log_id, (state.number, state.salt)):
                 state = self._after(state, commit)
@@ -99,6 +112,22 @@ class ReferenceLog:
                 what = "a commit of another queue, or behind another than the one before it"
                 raise self._inconsistent(commit.number, what)
             time.sleep(_PAUSE_S)
+
+    def _opened_anew(self, state: QueueState) -> QueueState | None:
+        """Return the queue as it is now, where commits behind this state may be deleted by now.
+
+        They are a day older than a later one that says all; so nobody is asked where the state was
+        the newest an hour ago.
+        """
+        if state.look.age_us <= DOUBT_US:
+            return None
+        newest = self._newest_number()
+        header = self._header(state.number)
+        is_same = header is None or (header.log_id, header.salt) == (state.log_id, state.salt)
+        if newest - newest % SINCE_EVERY[-1] <= state.number or not is_same:
+            return None
+        anew = self.at(newest)
+        return anew if anew.log_id == state.log_id else None
 
     def _upto_mark(self, state: QueueState) -> QueueState:
         """The state once the commits are there that the mark names; raises `CorruptLog`."""
@@ -169,10 +198,38 @@ class ReferenceLog:
         reason = f"{what}; unless files were put here by hand"
         return CorruptLog(self._path(number), 0, reason, self._two_winners(number))
 
-    def has(self, number: int, salt: int) -> bool:
-        """Return whether commit ``number`` is there and has this salt: 128 bytes."""
+    def has(self, number: int, salt: int, floor: int = 0) -> bool:
+        """Return whether commit ``number`` is there and has this salt: 128 bytes.
+
+        One below the ``floor`` of the newest state that is not there is taken for deleted.
+        """
         header = self._header(number)
-        return header is not None and header.salt == salt
+        if header is None:
+            return 0 < number < floor
+        return header.salt == salt
+
+    def kept(self, number: int, floor: int) -> ReferenceObject | None:
+        """Return a commit; ``None`` where it was deleted, being below the newest state's ``floor``.
+
+        Raises:
+            CorruptLog: it is missing, or damaged.
+        """
+        try:
+            return self._commit(number)
+        except FileNotFoundError:
+            if 0 < number < floor:
+                return None
+            raise CorruptLog(self._path(number), 0, "a commit is missing") from None
+
+    def numbers_below(self, floor: int) -> list[int]:
+        """Return the numbers of the commits that are there between commit 0 and this one."""
+        numbers = []
+        folders = [entry.name for entry in self._store.list(LOG_FOLDER) if entry.is_folder]
+        for folder in filter(is_log_folder, folders):
+            if int(folder) * COMMITS_PER_FOLDER < floor:
+                inside = self._store.list(f"{LOG_FOLDER}/{folder}")
+                numbers += [commit_number_of(entry.name) for entry in inside]
+        return sorted(number for number in numbers if number and number < floor)
 
     def _header(self, number: int) -> SegmentHeader | None:
         try:
@@ -185,17 +242,18 @@ class ReferenceLog:
 
     def commit(self, number: int) -> ReferenceObject:
         """One commit; raises :class:`CorruptLog` where it is missing or damaged."""
-        try:
-            return self._commit(number)
-        except FileNotFoundError:
-            raise CorruptLog(self._path(number), 0, "a commit is missing") from None
+        found = self.kept(number, 0)
+        assert found is not None
+        return found
 
     def first(self) -> ReferenceObject:
         """The commit that made the queue. Raises :class:`CorruptLog` where it is missing."""
         return self.commit(0)
 
-    def made_us(self, number: int) -> int:
+    def made_us(self, number: int, floor: int = 0) -> int:
         """Return when a commit was made, by the store's clock: microseconds since 1970.
+
+        The least there is for one that was deleted, being below the newest state's ``floor``.
 
         Raises:
             CorruptLog: the commit is missing.
@@ -203,6 +261,8 @@ class ReferenceLog:
         try:
             return self._store.modified_us(commit_object_name(number))
         except FileNotFoundError:
+            if 0 < number < floor:
+                return MIN_TIMESTAMP_US
             raise CorruptLog(self._path(number), 0, "a commit is missing") from None
 
     def _newest_number(self) -> int:
@@ -310,6 +370,9 @@ class ReferenceLog:
         self.prove_creates()
         while (commit := next_after(state)) is not None:
             assert commit.number == state.number + 1
+            if state.look.age_us > DOUBT_US:
+                state = self.refresh(state)
+                continue
             commit = replace(commit, salt=_salt(), after=(state.number, state.salt))
             following = state.after(commit)
             commit = replace(commit, since=following.since())
@@ -337,6 +400,9 @@ class ReferenceLog:
             try:
                 self._store.create(commit_object_name(commit.number), parts)
             except FileExistsError:
+                return False
+            if self._opened_anew(state) is not None:  # its number was free, as it was deleted
+                self._take_back(commit)
                 return False
             try:
                 self.prove(state)

@@ -80,7 +80,7 @@ class ReferenceQueue:
 
     def has_behind(self, behind: Behind) -> bool:
         """Return whether this commit is of this history. One request."""
-        return self._log.has(behind.number, behind.salt)
+        return self._log.has(behind.number, behind.salt, self._state.floor)
 
     def partition(self, number: int) -> PartitionLog:
         """One partition."""

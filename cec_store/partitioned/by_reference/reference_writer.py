@@ -67,6 +67,7 @@ class ReferenceWriter:
             if not makers:
                 return state
             self._appended += 1
+        state = self._log.young(state)
         if self._store.appends:
             self._log.prove(state)  # before rows are put where the queue was
         query, batch = transaction or (self._query, self._appended)

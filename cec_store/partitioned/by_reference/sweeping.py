@@ -13,7 +13,7 @@ from cec_store.format.frame import SEGMENT_HEADER_BYTES, BadHeader, decode_segme
 from cec_store.partitioned.by_reference.ages import GRACE_US, store_now_us
 from cec_store.partitioned.by_reference.queue_state import QueueState
 from cec_store.partitioned.by_reference.reference_log import ReferenceLog
-from cec_store.storage.names import DATA_FOLDER
+from cec_store.storage.names import DATA_FOLDER, commit_object_name
 from cec_store.storage.stores.store import Store
 
 
@@ -37,6 +37,22 @@ def sweep_gone(store: Store, log: ReferenceLog, state: QueueState, after: int) -
     return swept
 
 
+def delete_commits(store: Store, log: ReferenceLog, state: QueueState) -> int:
+    """Delete the commits before the last one that says all there is, but for commit 0.
+
+    Once that one is older than the grace period. Returns its number, and 0 as long as it is not.
+
+    Raises:
+        CorruptLog: that one is missing or damaged.
+    """
+    floor = state.floor
+    if not floor or log.made_us(floor) > store_now_us(store) - GRACE_US:
+        return 0
+    if log.commit(floor).since is not None:  # else it would not have fitted into a frame
+        store.delete(commit_object_name(number) for number in log.numbers_below(floor))
+    return floor
+
+
 def counted_at(log: ReferenceLog, state: QueueState, moment_us: int) -> set[str]:
     """Names of the objects that counted at this moment: readers that began then read them still.
 
@@ -49,10 +65,12 @@ def counted_at(log: ReferenceLog, state: QueueState, moment_us: int) -> set[str]
     low, high = 0, state.number
     while low < high:
         middle = (low + high + 1) // 2
-        if log.made_us(middle) <= moment_us:
+        if log.made_us(middle, state.floor) <= moment_us:
             low = middle
         else:
             high = middle - 1
+    if log.kept(low, state.floor) is None:
+        low = state.floor  # deleted by somebody else, a moment later than this one
     return set(log.at(low).live.column("file").to_pylist())
 
 
@@ -87,7 +105,9 @@ def perhaps_named(log: ReferenceLog, state: QueueState, made_us: Mapping[str, in
     for number in range(state.number, 0, -1):
         if not left:
             break
-        commit = log.commit(number)
+        commit = log.kept(number, state.floor)
+        if commit is None:
+            break
         left.difference_update(commit.segments.column("file").to_pylist())
         if log.made_us(number) < oldest_us:
             break

@@ -33,6 +33,7 @@ from cec_store.partitioned.by_reference.reference_log import ReferenceLog
 from cec_store.partitioned.by_reference.reference_trims import Wanted, limits
 from cec_store.partitioned.by_reference.sweeping import (
     counted_at,
+    delete_commits,
     perhaps_named,
     rubbish,
     sweep_gone,
@@ -56,6 +57,8 @@ class Upkeep:
         self._clock_us = clock_us
         self._swept = 0
         """Commits whose removed objects are deleted."""
+        self._floor = 0
+        """Number of the commit before which the others are deleted."""
 
     def now_and_then(self, before: QueueState, after: QueueState) -> QueueState:
         """Trim and merge after every ``_EVERY`` commits, and return the queue's new state.
@@ -67,6 +70,7 @@ class Upkeep:
             try:
                 state = self.trim(state, Wanted())
                 state, _ = self.merge(state, bytes_max=MERGED_BYTES)
+                self._delete_commits(state)
             except CecError as error:
                 _log.warning("%s is not kept small: %s", self._store.url, error)
         return state
@@ -130,4 +134,9 @@ class Upkeep:
         names = [name for name in made_us if name not in kept]
         self._store.delete(names)
         self._sweep_gone(state)
+        self._delete_commits(state)
         return state, names
+
+    def _delete_commits(self, state: QueueState) -> None:
+        if state.floor > self._floor:
+            self._floor = delete_commits(self._store, self._log, state) or self._floor

@@ -11,7 +11,7 @@ from cec_store.connectors.spark.fleet.cuts import Offsets
 from cec_store.connectors.spark.fleet.declaration import Graph
 from cec_store.connectors.spark.fleet.fleet_folder import FleetFolder
 from cec_store.connectors.spark.fleet.notes import Notes
-from cec_store.errors import NotACheckpoint, NotAQueue
+from cec_store.errors import NotACheckpoint, NotAQueue, OutOfRange
 from cec_store.format.by_reference.commits import ReferenceCommit
 from cec_store.log.positions import check_queue
 from cec_store.partitioned.by_reference.reference_log import ReferenceLog
@@ -97,7 +97,11 @@ class FleetHistory:
         # What the query had committed last, before that one.
         while commit.queries.get(writer, -1) > last:
             number -= 1
-            commit = log.commit(number).commit
+            earlier = log.kept(number, newest.floor)
+            if earlier is None:
+                what = f"commit {number} of its queue is deleted, being older than a day"
+                raise OutOfRange(f"query {query}: {what}; choose a later moment")
+            commit = earlier.commit
         return Reached(number, _ends(commit))
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from partitioned.by_reference.test_old_commits import COMMITS, FLOOR, long_history, write_old
 
 from cec_store.errors import CorruptLog
 from cec_store.format.by_reference.commit_body import segments_of
@@ -176,6 +177,26 @@ def test_a_queue_that_is_replaced_or_loses_its_newest_commit_is_told_by_the_jvm(
     (tmp_path / "in" / "same" / commit_object_name(5)).unlink()
     with pytest.raises(CorruptLog, match="commit is missing"):  # the JVM has noted it, too
         ReferenceLog(LocalStore(tmp_path / "in" / "same")).open()
+
+
+def test_old_commits_are_deleted_by_the_jvm_and_who_slept_there_goes_on(tmp_path: Path) -> None:
+    """As in Python: tests/partitioned/by_reference/test_old_commits.py."""
+    objects, _ = long_history()
+    write_old(tmp_path / "q", objects)
+    said = run_jvm("deleteOldCommits", path=tmp_path / "q")
+    assert said == {"before": FLOOR, "number": COMMITS}
+    left = [*(tmp_path / "q").rglob("*.commit")]
+    assert len(left) == COMMITS + 2 - FLOOR
+    for name in ("slept", "slept at 0", "awake"):
+        early = 1 if name == "slept at 0" else 101
+        first = {commit_object_name(n): objects[commit_object_name(n)] for n in range(early)}
+        write_old(tmp_path / "in" / name, first)
+        shutil.copytree(tmp_path / "q", tmp_path / "now" / name)
+    said = run_jvm("replacedQueues", **{"in": tmp_path / "in", "now": tmp_path / "now"})
+    after = f"commit {COMMITS + 1}"
+    for name in ("slept", "slept at 0"):
+        assert said[name] == {"add": after, "refresh": after, "open": after}
+    assert said["awake"]["refresh"].startswith("QueueReplaced")
 
 
 @pytest.mark.parametrize("count", [3, 4, 64, 70])

@@ -78,7 +78,7 @@ def rows(number: int) -> pa.Table:
 def test_no_clock_of_a_writer_or_a_cleaner_loses_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
     need("fsspec")
     world = World(1)
-    monkeypatch.setattr(ages, "_uptime_us", lambda: world.now_us)
+    monkeypatch.setattr(ages, "uptime_us", lambda: world.now_us)
     acknowledged: list[int] = []
     refused = 0
     for number in range(SKEWS):
@@ -113,7 +113,7 @@ def test_no_clock_of_a_writer_or_a_cleaner_loses_a_row(monkeypatch: pytest.Monke
 def test_rubbish_goes_whatever_the_clocks_say(monkeypatch: pytest.MonkeyPatch) -> None:
     need("fsspec")
     world = World(2)
-    monkeypatch.setattr(ages, "_uptime_us", lambda: world.now_us)
+    monkeypatch.setattr(ages, "uptime_us", lambda: world.now_us)
     queue = world.queue()
     queue.append(rows(1))
 

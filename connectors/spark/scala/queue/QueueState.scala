@@ -17,6 +17,12 @@ private[cecstore] final case class QueueState(
     number: Long, logId: IndexedSeq[Byte], commit: Commit, live: Vector[Live], gone: Vector[Gone],
     salts: Map[Long, Long]) {
 
+  /** When it was last seen to be the newest. */
+  val look = new Look
+
+  /** The last commit that says all there is; those before it may be deleted. */
+  def floor: Long = number - number % QueueState.SinceEvery.last
+
   /** Of commit `number`, by which it is known again. */
   def salt: Long = salts(number)
   def seen: SeenCommit = SeenCommit(logId, number, salt)
@@ -58,6 +64,21 @@ private[cecstore] final case class QueueState(
       Since(Some((base, salts(base))), live.filter(_.added > base).map(_.segment) ++ taken.map(_.segment.copy(removed = true)))
     }
   }
+}
+
+/** When a state was last seen to be the newest. */
+private[cecstore] final class Look {
+  @volatile private var at = (System.nanoTime, System.currentTimeMillis)
+
+  def renew(): Unit = at = (System.nanoTime, System.currentTimeMillis)
+
+  /** Whether that is an hour ago or longer: by one clock that is never set, and one that goes on in a suspended machine. */
+  def isOld: Boolean =
+    System.nanoTime - at._1 > Look.DoubtMs * 1000000 || math.abs(System.currentTimeMillis - at._2) > Look.DoubtMs
+}
+
+private[cecstore] object Look {
+  private val DoubtMs = 3600000L
 }
 
 /** A commit says what cannot be; who knows the file makes a CecLogException of it. */

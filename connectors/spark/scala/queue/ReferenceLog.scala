@@ -58,14 +58,34 @@ private[cecstore] final class ReferenceLog(store: Store) extends Logging {
    * began with: always on local disks; in a store where somebody is to commit behind it (`proving`), and once a minute.
    * Raises QueueReplaced, CecLogException.
    */
-  def refresh(state: QueueState, proving: Boolean = false): QueueState = {
-    val newest = followed(state, 0)
-    if (isLocal || proving || System.nanoTime - provenNs > ProvenForNs) prove(state)
-    uptoMark(newest, None)
+  def refresh(state: QueueState, proving: Boolean = false): QueueState = openedAnew(state) match {
+    case Some(anew) => uptoMark(anew, None)
+    case None =>
+      val newest = followed(state, 0)
+      if (isLocal || proving || System.nanoTime - provenNs > ProvenForNs) prove(state)
+      uptoMark(newest, None)
+  }
+
+  /**
+   * The state, or that of now where it was the newest an hour ago or longer: so commits behind it cannot be deleted yet.
+   */
+  def young(state: QueueState): QueueState = if (state.look.isOld) refresh(state) else state
+
+  /**
+   * The queue as it is now, where commits behind this state may be deleted by now. They are a day older than a later one
+   * that says all; so nobody is asked where the state was the newest an hour ago.
+   */
+  private def openedAnew(state: QueueState): Option[QueueState] = if (!state.look.isOld) None else {
+    val newest = newestNumber()
+    val isSame = header(state.number).forall(found => found.logId.toIndexedSeq == state.logId && found.salt == state.salt)
+    val mayBeDeleted = newest - newest % QueueState.SinceEvery.last > state.number
+    Option.when(mayBeDeleted && isSame)(stateAt(newest)).filter(_.logId == state.logId)
   }
 
   @tailrec private def followed(state: QueueState, looks: Int): QueueState = commit(state.number + 1) match {
-    case None => state
+    case None =>
+      state.look.renew()
+      state
     case Some(next) if next.logId == state.logId && next.previous.contains((state.number, state.salt)) =>
       followed(after(state, next), 0)
     case Some(next) =>
@@ -146,11 +166,22 @@ private[cecstore] final class ReferenceLog(store: Store) extends Logging {
   /** One commit, if it is there. */
   def at(number: Long): Option[LogObject] = commit(number)
 
-  /** The same; raises CecLogException where it is missing. */
-  def needed(number: Long): LogObject = neededCommit(number)
+  /** A commit; none where it was deleted, being below the newest state's floor. Raises CecLogException. */
+  def kept(number: Long, floor: Long): Option[LogObject] =
+    commit(number).orElse(if (0 < number && number < floor) None else throw damaged(number, "a commit is missing"))
 
-  /** Whether a commit is there and has this salt: 128 bytes. */
-  def has(behind: Behind): Boolean = header(behind.number).exists(_.salt == behind.salt)
+  /**
+   * Whether a commit is there and has this salt: 128 bytes. One below the newest state's floor that is not there is
+   * taken for deleted.
+   */
+  def has(behind: Behind, floor: Long): Boolean =
+    header(behind.number).fold(0 < behind.number && behind.number < floor)(_.salt == behind.salt)
+
+  /** The numbers of the commits that are there between commit 0 and this one. */
+  def numbersBelow(floor: Long): Seq[Long] =
+    store.list(Names.LogFolder).filter(each => each.isFolder && Names.isLogFolder(each.name)).flatMap { folder =>
+      store.list(s"${Names.LogFolder}/${folder.name}").flatMap(each => Names.commitNumberOf(each.name))
+    }.filter(number => 0 < number && number < floor).sorted
 
   /** When a commit was made, by the store's clock. Raises CecLogException. */
   def madeUs(number: Long): Long = try store.modifiedUs(Names.commit(number)) catch {
@@ -249,6 +280,7 @@ private[cecstore] final class ReferenceLog(store: Store) extends Logging {
    */
   @tailrec def add(state: QueueState)(next: QueueState => Option[LogObject]): QueueState = next(state) match {
     case None => state
+    case _ if state.look.isOld => add(refresh(state))(next)
     case Some(wanted) =>
       require(wanted.number == state.number + 1)
       proveCreates()
@@ -279,11 +311,17 @@ private[cecstore] final class ReferenceLog(store: Store) extends Logging {
       val isMade = try { create(Names.commit(made.number), parts); true } catch {
         case _: FileAlreadyExistsException => false
       }
-      if (isMade) {
-        try prove(state) catch { case e: QueueReplaced => takeBack(made); throw e }
-        note(open, made, parts)
+      // Its number may have been free because it was deleted.
+      if (isMade && openedAnew(state).nonEmpty) {
+        takeBack(made)
+        false
+      } else {
+        if (isMade) {
+          try prove(state) catch { case e: QueueReplaced => takeBack(made); throw e }
+          note(open, made, parts)
+        }
+        isMade
       }
-      isMade
     }
   }
 
@@ -352,10 +390,10 @@ private[cecstore] object Behind {
 private[cecstore] final class CommitSearch(log: ReferenceLog) {
   private val known = mutable.LongMap.empty[(Long, IndexedSeq[Long])]
 
-  /** The first commit up to `state` with every record below these offsets. */
+  /** The first commit up to `state`, of those that are left, with every record below these offsets. */
   def behind(state: QueueState, offsets: Map[Int, Long]): Behind = {
-    def isReached(number: Long): Boolean = {
-      val ends = of(number)._2
+    // Of one that was deleted it is not known.
+    def isReached(number: Long): Boolean = of(number, state).exists { case (_, ends) =>
       offsets.forall { case (n, offset) => offset <= ends.lift(n).getOrElse(0L) }
     }
     known(state.number) = (state.salt, state.commit.ends.toIndexedSeq)
@@ -372,13 +410,14 @@ private[cecstore] final class CommitSearch(log: ReferenceLog) {
     def next = if (isKnownBelow) low + step else high - step
     while (low < next && next < high && look(next) != isKnownBelow) step *= 2
     while (high - low > 1) look((low + high) / 2)
-    val found = Behind(high, of(high)._1)
+    val found = Behind(high, of(high, state).get._1)
     known.filterInPlace((n, _) => n == low || n == high || n == state.number)
     found
   }
 
-  private def of(number: Long): (Long, IndexedSeq[Long]) = known.getOrElseUpdate(number, {
-    val found = log.needed(number)
-    (found.salt, found.commit.ends.toIndexedSeq)
-  })
+  private def of(number: Long, state: QueueState): Option[(Long, IndexedSeq[Long])] = known.get(number).orElse {
+    val found = log.kept(number, state.floor).map(commit => (commit.salt, commit.commit.ends.toIndexedSeq))
+    found.foreach(known(number) = _)
+    found
+  }
 }

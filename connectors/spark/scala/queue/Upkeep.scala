@@ -15,11 +15,17 @@ private[cecstore] final class Upkeep(store: Store, log: ReferenceLog, clockUs: (
     extends Logging {
   /** Commits whose removed objects are deleted. */
   private var swept = 0L
+  /** The commit before which the others are deleted. */
+  private var floor = 0L
 
   /** What a writer does for the queue, every so many commits. What fails is logged: it is for the next one to do. */
   def nowAndThen(before: QueueState, after: QueueState): QueueState =
     if (before.number / Upkeep.Every == after.number / Upkeep.Every) after
-    else try merge(trim(after)) catch {
+    else try {
+      val now = merge(trim(after))
+      if (now.floor > floor) floor = Sweeping.commits(store, log, now).getOrElse(floor)
+      now
+    } catch {
       case NonFatal(e) => logWarning(s"cec: ${store.url} is not kept small: $e"); after
     }
 
@@ -93,6 +99,17 @@ private[cecstore] object Sweeping {
       s"${store.url}: the tasks of this batch have written a day ago by the store's clock, and $advice",
       named = Map("path" -> store.url))
   }
+
+  /**
+   * Delete the commits before the last one that says all there is, but for commit 0: once that one is older than the grace
+   * period. Returns its number; none as long as it is not.
+   */
+  def commits(store: Store, log: ReferenceLog, state: QueueState): Option[Long] =
+    Option.when(state.floor > 0 && log.madeUs(state.floor) <= storeNowUs(store) - GraceUs) {
+      // Without it, what it would say did not fit into a frame.
+      if (log.kept(state.floor, 0).exists(_.since.nonEmpty)) store.delete(log.numbersBelow(state.floor).map(Names.commit))
+      state.floor
+    }
 
   /**
    * Delete what merges and trims behind commit `after` took away a grace period ago. Returns the last commit whose

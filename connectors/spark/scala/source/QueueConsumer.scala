@@ -97,6 +97,7 @@ private[cecstore] final class QueueConsumer(store: Store, name: String, start: M
 
   /** The effects of everything below are saved. Offsets below those said before change nothing. */
   def acknowledge(ends: Map[Int, Long]): Unit = {
+    state = log.young(state)
     if (ends.exists { case (n, end) => end > state.commit.ends.lift(n).getOrElse(0L) }) state = log.refresh(state)
     ends.find { case (n, end) => end > state.commit.ends.lift(n).getOrElse(-1L) }.foreach { case (n, end) =>
       throw new CecLogException(s"${store.url}: consumer '$name' acknowledges $end of partition $n, whose end is " +

@@ -161,7 +161,7 @@ private[cecstore] final class ReferenceView private (override val path: String, 
   override def ends: Map[Int, Long] = numbered(state.commit.ends)
   override def seen: Option[SeenCommit] = Some(state.seen)
   override def behind(offsets: Map[Int, Long]): Option[Behind] = Some(commits.behind(state, offsets))
-  override def has(behind: Behind): Boolean = log.has(behind)
+  override def has(behind: Behind): Boolean = log.has(behind, state.floor)
   private def numbered(offsets: Array[Long]): Map[Int, Long] =
     offsets.zipWithIndex.map { case (offset, n) => n -> offset }.toMap
 

@@ -29,6 +29,7 @@ object Programs {
     "logObjects" -> LogObjects.run,
     "replacedQueues" -> LogObjects.replaced,
     "addCommits" -> LogObjects.add,
+    "deleteOldCommits" -> LogObjects.deleteOld,
     "replicaWalk" -> ReplicaWalk.run,
     "replicaRules" -> Rules.ofReplicas,
     "driverRules" -> DriverRules.run,

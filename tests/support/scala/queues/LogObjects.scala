@@ -50,7 +50,8 @@ private[cecstore] object LogObjects {
 
   /**
    * Open each queue of folder `in`, put what is in folder `now` under the same name in its place, if anything, and say
-   * what comes of looking again, of one more commit, and of opening it.
+   * what comes of looking again, of one more commit, and of opening it. Of a queue that is named after it the process
+   * has slept for hours meanwhile.
    */
   def replaced(words: Arguments): Programs.Result = {
     val now = Paths.get(words.text("now"))
@@ -60,14 +61,27 @@ private[cecstore] object LogObjects {
       FileUtils.deleteDirectory(path.toFile)
       val other = now.resolve(path.getFileName)
       if (Files.exists(other)) Files.move(other, path)
+      def sleep(): Unit = if (path.getFileName.toString.startsWith("slept")) {
+        val at = state.look.getClass.getDeclaredField("at")
+        at.setAccessible(true)
+        at.set(state.look, (System.nanoTime, System.currentTimeMillis - 8 * 3600000L))
+      }
+      sleep()
       def outcome(call: => QueueState): String =
         try s"commit ${call.number}" catch { case e: CecLogException => s"${e.getClass.getSimpleName}: ${e.getMessage}" }
       val added = outcome(log.add(state) { before =>
         Some(before.next(Operation.set, IndexedSeq.empty, 7, Map("x" -> "y"), before.commit.starts))
       })
       path.getFileName.toString ->
-        Map("refresh" -> outcome(log.refresh(state)), "add" -> added, "open" -> outcome(log.open()))
+        Map("refresh" -> { sleep(); outcome(log.refresh(state)) }, "add" -> added, "open" -> outcome(log.open()))
     }.toMap
+  }
+
+  /** Delete the old commits of the queue at `path`, and say before which number. */
+  def deleteOld(words: Arguments): Programs.Result = {
+    val store = new LocalStore(Paths.get(words.text("path")))
+    val log = new ReferenceLog(store)
+    Map("before" -> Sweeping.commits(store, log, log.open()).getOrElse(0L), "number" -> log.open().number)
   }
 
   /**

@@ -1,0 +1,259 @@
+"""Commits before one that says all there is are deleted, and nobody loses a row by it."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from partitioned.by_reference.test_reference_log import Objects, appended, held, made
+
+from cec_store.errors import OutOfRange
+from cec_store.log.positions import Behind
+from cec_store.partitioned.by_reference import ages, queue_state
+from cec_store.partitioned.by_reference.commit_search import CommitSearch
+from cec_store.partitioned.by_reference.earlier import state_at
+from cec_store.partitioned.by_reference.queue_state import QueueState
+from cec_store.partitioned.by_reference.reference_log import ReferenceLog
+from cec_store.partitioned.by_reference.sweeping import delete_commits
+from cec_store.storage.names import commit_number_of, commit_object_name
+from cec_store.storage.stores.local_store import LocalStore
+from support.runs.counts import crash_count
+
+COMMITS, FLOOR = 4_120, 4_096
+DAY_US = ages.GRACE_US
+HOUR_S = 3_600
+
+
+class AgedObjects(Objects):
+    """Objects with times of their making, by a clock that a test sets."""
+
+    def __init__(self, held: dict[str, bytes] | None = None) -> None:
+        super().__init__()
+        self.held = {} if held is None else {**held}
+        self.now_us = 0
+        self.made: dict[str, int] = {}
+        self.before_create: Callable[[], None] = lambda: None
+
+    def create(self, name: str, parts: Any) -> None:
+        self.before_create()
+        super().create(name, parts)
+        self.made[name] = self.now_us
+
+    def modified_us(self, name: str) -> int:
+        if name not in self.held:
+            raise FileNotFoundError(name)
+        return self.made.get(name, 0)
+
+    def numbers(self) -> list[int]:
+        names = [name.rpartition("/")[2] for name in self.held]
+        return sorted(number for name in names if (number := commit_number_of(name)) is not None)
+
+
+class Clock:
+    """The time since the machine was started, which a test can pass."""
+
+    def __init__(self) -> None:
+        self.passed_us = 0
+        self._uptime_us = ages.uptime_us
+
+    def __call__(self) -> int:
+        return self._uptime_us() + self.passed_us
+
+    def sleep(self, hours: float) -> None:
+        self.passed_us += int(hours * HOUR_S * 1_000_000)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(queue_state, "uptime_us", clock)
+    return clock
+
+
+@pytest.fixture(scope="module")
+def history() -> tuple[dict[str, bytes], dict[int, QueueState]]:
+    return long_history()
+
+
+@pytest.fixture
+def store(history: tuple[dict[str, bytes], Any]) -> AgedObjects:
+    return AgedObjects(history[0])
+
+
+def write_old(folder: Path, objects: Mapping[str, bytes]) -> None:
+    """Write the files of a queue that was written two days ago."""
+    two_days_ago = time.time() - 2 * 24 * HOUR_S
+    for name, data in objects.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+        os.utime(path, (two_days_ago, two_days_ago))
+
+
+def long_history() -> tuple[dict[str, bytes], dict[int, QueueState]]:
+    """Return the objects of a queue of many commits, and its state after some of them."""
+    store = AgedObjects()
+    log = ReferenceLog(store)
+    state = made(log)
+    states = {0: state}
+    while state.number < COMMITS:
+        state = log.add(state, appended)
+        if state.number % 100 == 0 or state.number > FLOOR - 3:
+            states[state.number] = state
+    return store.held, states
+
+
+def seen_at(history: tuple[Any, dict[int, QueueState]], number: int) -> QueueState:
+    """The state after this commit, as seen just now."""
+    state = history[1][number]
+    state.look.renew()
+    return state
+
+
+def deleted(store: AgedObjects) -> ReferenceLog:
+    """Delete the old commits, a day and more after they were made."""
+    store.now_us = 2 * DAY_US
+    log = ReferenceLog(store)
+    assert delete_commits(store, log, log.open()) == FLOOR
+    assert store.numbers() == [0, *range(FLOOR, COMMITS + 1)]
+    return log
+
+
+def test_a_queue_is_opened_as_before_and_by_as_few_requests(
+    store: AgedObjects, history: Any
+) -> None:
+    log = deleted(store)
+    store.calls.clear()
+    opened = log.open()
+    assert len(store.calls) <= 8
+    assert held(opened) == held(history[1][COMMITS])
+    assert held(log.add(opened, appended))[:-1] != []
+
+
+def test_what_says_all_has_to_be_a_day_old(store: AgedObjects) -> None:
+    store.now_us = DAY_US - 1
+    log = ReferenceLog(store)
+    assert delete_commits(store, log, log.open()) == 0
+    assert store.numbers() == [*range(COMMITS + 1)]
+
+
+def test_where_all_does_not_fit_into_a_frame_nothing_is_deleted(store: AgedObjects) -> None:
+    store.now_us = 2 * DAY_US
+    log = ReferenceLog(store)
+    silent = replace(log.commit(FLOOR), since=None)
+    store.held[commit_object_name(FLOOR)] = b"".join(silent.encode())
+    assert delete_commits(store, log, log.open()) == FLOOR
+    assert store.numbers() == [*range(COMMITS + 1)]
+    assert log.open().live.num_rows == COMMITS
+
+
+@pytest.mark.parametrize("number", [0, 100, FLOOR - 1, FLOOR, COMMITS - 1])
+def test_a_reader_that_slept_goes_on(
+    store: AgedObjects, history: Any, clock: Clock, number: int
+) -> None:
+    before = seen_at(history, number)
+    log = deleted(store)
+    clock.sleep(hours=30)
+    after = log.refresh(before)
+    assert (after.number, held(after)) == (COMMITS, held(history[1][COMMITS]))
+
+
+@pytest.mark.parametrize("number", [0, 100, FLOOR - 1])
+def test_a_writer_that_slept_takes_no_number_that_was_deleted(
+    store: AgedObjects, history: Any, clock: Clock, number: int
+) -> None:
+    before = seen_at(history, number)
+    log = deleted(store)
+    clock.sleep(hours=30)
+    after = log.add(before, appended)
+    assert after.number == COMMITS + 1
+    assert store.numbers() == [0, *range(FLOOR, COMMITS + 2)]
+    assert log.open().live.num_rows == COMMITS + 1
+
+
+@pytest.mark.parametrize("number", [0, 100, FLOOR - 1])
+def test_a_writer_that_sleeps_before_it_creates_takes_its_commit_back(
+    store: AgedObjects, history: Any, clock: Clock, number: int
+) -> None:
+    before = seen_at(history, number)
+    log = deleted(store)
+    naps = [30.0]
+    store.before_create = lambda: clock.sleep(naps.pop() if naps else 0)
+    after = log.add(before, appended)
+    assert after.number == COMMITS + 1
+    assert store.numbers() == [0, *range(FLOOR, COMMITS + 2)]
+
+
+def test_a_position_behind_a_deleted_commit_fits(store: AgedObjects, history: Any) -> None:
+    log = deleted(store)
+    newest = log.open()
+    assert log.has(100, history[1][100].salt, newest.floor)
+    assert not log.has(100, history[1][100].salt)
+    assert log.has(FLOOR, history[1][FLOOR].salt, newest.floor)
+    assert not log.has(FLOOR, 1, newest.floor)
+    assert not log.has(COMMITS + 1, 1, newest.floor)
+
+
+@pytest.mark.parametrize("number", [0, 1, 100, FLOOR - 1, FLOOR, COMMITS])
+def test_a_position_is_behind_a_commit_that_is_left(
+    store: AgedObjects, history: Any, number: int
+) -> None:
+    log = deleted(store)
+    ends = number * (number + 1) // 2
+    behind = CommitSearch(log).behind(log.open(), {0: ends})
+    expected = max(number, FLOOR)
+    assert behind == Behind(expected, history[1][expected].salt)
+
+
+def test_a_deleted_commit_is_no_moment_to_go_back_to(store: AgedObjects) -> None:
+    log = deleted(store)
+    with pytest.raises(OutOfRange, match="commit 100 is deleted"):
+        state_at(store, log, 100)
+
+
+@pytest.mark.parametrize("number", [0, 100, COMMITS])
+def test_on_a_disk_who_slept_goes_on_as_well(
+    tmp_path: Path, history: Any, clock: Clock, number: int
+) -> None:
+    write_old(tmp_path, history[0])
+    before = seen_at(history, number)
+    store = LocalStore(tmp_path)
+    log = ReferenceLog(store)
+    log.note(log.open())
+    assert delete_commits(store, log, log.open()) == FLOOR
+    clock.sleep(hours=30)
+    assert held(log.refresh(before)) == held(history[1][COMMITS])
+    clock.sleep(hours=30)
+    assert log.young(before).number == log.add(before, appended).number - 1 == COMMITS
+    assert len([*tmp_path.rglob("*.commit")]) == COMMITS + 3 - FLOOR
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("seed", range(crash_count(20, 2_000)))
+def test_a_clean_up_that_is_cut_off_leaves_a_queue(
+    store: AgedObjects, history: Any, clock: Clock, seed: int
+) -> None:
+    """Any of the deletions may be undone by a power cut, and anybody may have slept."""
+    chance = random.Random(seed)
+    kept = chance.random() ** 3
+    for number in range(1, FLOOR):
+        if chance.random() >= kept:
+            del store.held[commit_object_name(number)]
+    store.now_us = 2 * DAY_US
+    log = ReferenceLog(store)
+    number = chance.choice(sorted(history[1]))
+    before = seen_at(history, number)
+    clock.sleep(hours=25)
+    if chance.random() < 0.5:
+        assert held(log.refresh(before)) == held(history[1][COMMITS])
+    after = log.add(before, appended)
+    assert after.number == COMMITS + 1
+    assert held(log.open()) == held(after)
+    assert delete_commits(store, log, after) == FLOOR
+    assert store.numbers() == [0, *range(FLOOR, COMMITS + 2)]
