@@ -49,7 +49,7 @@ ADVICE = {
     "index": "`cec-store reindex`; until then lookups scan frame headers",
     "log-missing": "restore the whole folder from a copy",
     "commit-record": _DEFECT,
-    "commit-missing": "restore the object from a copy; commits are never deleted",
+    "commit-missing": "restore the object from a copy",
     "commit-damaged": "restore the object from a copy",
     "version-missing": "restore the store's segments from a copy, or `cec-store fork` from a batch "
     "that all stores still have",
