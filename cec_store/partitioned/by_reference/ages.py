@@ -16,7 +16,7 @@ from cec_store.storage.stores.store import Store
 GRACE_US = 86_400_000_000
 """Microseconds for which an object stays that no commit names, or names no more."""
 DOUBT_US = 3_600_000_000
-"""Who has taken longer by any clock of its own asks the store what has come meanwhile."""
+"""Time after which a process asks the store what has come meanwhile, by any clock of its own."""
 
 
 def store_now_us(store: Store) -> int:

@@ -36,7 +36,7 @@ class Look:
         self.renew()
 
     def renew(self) -> None:
-        """It is the newest now."""
+        """Take the present moment: it is the newest now."""
         self._at_us = uptime_us()
 
     @property

@@ -242,9 +242,9 @@ class ReferenceLog:
 
     def commit(self, number: int) -> ReferenceObject:
         """One commit; raises :class:`CorruptLog` where it is missing or damaged."""
-        found = self.kept(number, 0)
-        assert found is not None
-        return found
+        commit = self.kept(number, 0)
+        assert commit is not None, "none is below commit 0"
+        return commit
 
     def first(self) -> ReferenceObject:
         """The commit that made the queue. Raises :class:`CorruptLog` where it is missing."""
