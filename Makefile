@@ -146,7 +146,7 @@ mutate: setup
 	PYTHONPATH=tests $(BIN)/python -m support.runs.mutation $(MODULES)
 
 bench: setup
-	$(BIN)/python bench/run_all.py
+	$(BIN)/python bench/harness/run_all.py
 
 # The pages of docs/ as a site in site/, from docstrings and the program too. A warning fails it.
 docs: setup

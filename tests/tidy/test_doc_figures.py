@@ -12,7 +12,7 @@ STORES = ("hdfs", "rocksdb", "changelog", "cec")
 def measured() -> dict[str, list[str]]:
     """By row of the tables: what stands there for each store."""
     text = (BENCH / "RESULTS.md").read_text("utf-8")
-    text = text.split("## `python bench/spark_providers.py`")[1].split("\n## ")[0]
+    text = text.split("## `python bench/spark/providers.py`")[1].split("\n## ")[0]
     batches, restarts = [], []
     for store in STORES:
         lines = re.findall(rf"^{store} +([\d. |]+)$", text, re.MULTILINE)
