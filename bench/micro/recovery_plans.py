@@ -21,6 +21,7 @@ from functools import partial
 import numpy as np
 
 from bench.harness.rounds import Options, options, race, report
+from bench.simulators.topologies import Drawn, drawn
 from cec_store.recovery_plans import (
     Outage,
     Planner,
@@ -31,7 +32,6 @@ from cec_store.recovery_plans import (
     operator_centric,
     optimum,
 )
-from cec_store.recovery_plans.generated import Drawn, drawn
 
 TARGETS = {
     "plan_ms_1000_queries": "at most 1000",

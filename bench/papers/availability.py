@@ -19,14 +19,14 @@ from bench.papers import availability_values as paper
 from bench.papers.availability_plots import write_plots
 from bench.papers.availability_tables import TABLES
 from bench.papers.report import publish
-from cec_store.standby.model.networks import (
+from bench.simulators.standby.networks import (
     Network,
     aggregate_network,
     filter_network,
     union_network,
 )
-from cec_store.standby.model.protocols import Readings
-from cec_store.standby.model.runs import Point, Size, simulate
+from bench.simulators.standby.protocols import Readings
+from bench.simulators.standby.runs import Point, Size, simulate
 from cec_store.standby.schemes import Scheme, System
 
 TARGETS = {

@@ -32,9 +32,9 @@ from bench.harness.rounds import Options, options, report
 from bench.harness.talking import Talking
 from bench.papers.availability_tables import process_tables
 from bench.papers.report import publish
+from bench.simulators.standby.networks import aggregate_network
+from bench.simulators.standby.runs import Size, simulate
 from cec_store.log.chain import Chain
-from cec_store.standby.model.networks import aggregate_network
-from cec_store.standby.model.runs import Size, simulate
 from cec_store.standby.schemes import Scheme, System
 from cec_store.storage.local import LocalFolder
 

@@ -22,11 +22,11 @@ from bench.papers.migration_input import INTERVAL_S, STEPS, Load, airline_job
 from bench.papers.migration_plots import write_plots
 from bench.papers.migration_tables import TABLES
 from bench.papers.report import publish
+from bench.simulators.placement.jobs import TWO_OPERATORS_OVERLOAD, two_operators
+from bench.simulators.placement.runs import Allocation, Setting, point_of
 from cec_store.placement.allocation import correlated
 from cec_store.placement.layout import Layout
 from cec_store.placement.loads import Reading, costs, score
-from cec_store.placement.model.jobs import TWO_OPERATORS_OVERLOAD, two_operators
-from cec_store.placement.model.runs import Allocation, Setting, point_of
 from cec_store.placement.optimum import optimum
 from cec_store.placement.protocols import Group, Links, Protocol, cost
 

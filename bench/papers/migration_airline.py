@@ -28,7 +28,7 @@ from bench.harness.rounds import Options, options, report
 from bench.papers.migration_airline_worker import Outcome, Task
 from bench.papers.report import publish
 from bench.papers.tables import Figures, percent, table
-from cec_store.placement.model.runs import Allocation
+from bench.simulators.placement.runs import Allocation
 
 WORKER = str(Path(__file__).with_name("migration_airline_worker.py"))
 

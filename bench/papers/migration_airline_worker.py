@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bench.papers.migration_input import flights_by_step
+from bench.simulators.placement.runs import Allocation
 from cec_store.connectors.spark.executors.cluster import Cluster
 from cec_store.connectors.spark.executors.driver_side import DriverSide
 from cec_store.connectors.spark.executors.loads import LoadMeter
@@ -33,7 +34,6 @@ from cec_store.placement.allocation import baseline, correlated, even
 from cec_store.placement.drafting import EQUAL, Draft, usable_copies
 from cec_store.placement.layout import Floats
 from cec_store.placement.loads import LoadHistory, mean_loads
-from cec_store.placement.model.runs import Allocation
 from cec_store.placement.plans import Nodes, Rules
 from support.spark.standalone import StandaloneCluster, wait_for
 

@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from bench.simulators.placement.jobs import Job, OperatorLoad, job_of
 from cec_store.demos.flights import load_flights
 from cec_store.placement.layout import Floats
-from cec_store.placement.model.jobs import Job, OperatorLoad, job_of
 from cec_store.placement.plans import Nodes
 
 INTERVAL_S = 10.0

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cec_store.standby.model.networks import Floats, Network, Processing, process
+from bench.simulators.standby.networks import Floats, Network, Processing, process
 from cec_store.standby.schemes import System
 
 

@@ -5,16 +5,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cec_store.operators.taxonomy import NetworkType
-from cec_store.standby.model.execution import departures, execute
-from cec_store.standby.model.networks import (
+from bench.simulators.standby.execution import departures, execute
+from bench.simulators.standby.networks import (
     aggregate_network,
     filter_network,
     process,
     union_network,
 )
-from cec_store.standby.model.protocols import Readings
-from cec_store.standby.model.runs import Point, Size, simulate
+from bench.simulators.standby.protocols import Readings
+from bench.simulators.standby.runs import Point, Size, simulate
+from cec_store.operators.taxonomy import NetworkType
 from cec_store.standby.schemes import Scheme, System
 
 SYSTEM = System()

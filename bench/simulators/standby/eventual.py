@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 import simpy
 
+from bench.simulators.standby.execution import Execution
+from bench.simulators.standby.networks import Ints, Operator, Stage
+from bench.simulators.standby.protocols import Outcome, Process, Protocol, Readings, Takeover
 from cec_store.standby.costs import FRAME_BYTES
-from cec_store.standby.model.execution import Execution
-from cec_store.standby.model.networks import Ints, Operator, Stage
-from cec_store.standby.model.protocols import Outcome, Process, Protocol, Readings, Takeover
 
 
 class _Windows:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bench.simulators.standby.networks import Ints
 from cec_store.operators.taxonomy import NetworkType, RecoveryType
-from cec_store.standby.model.networks import Ints
 from cec_store.standby.schemes import Scheme
 
 WINDOW, ADVANCE, BLOCK = 10, 5, 4

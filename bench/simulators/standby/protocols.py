@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import simpy
 
+from bench.simulators.standby.execution import Execution, departures
+from bench.simulators.standby.networks import Floats, process
 from cec_store.operators.taxonomy import NetworkType
-from cec_store.standby.model.execution import Execution, departures
-from cec_store.standby.model.networks import Floats, process
 
 Process = Generator[simpy.Event, Any, None]
 # A determinant of a merge says for each tuple which stream it came from.

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from bench.simulators.standby.outputs import observed, recovery_type
 from cec_store.operators.taxonomy import NetworkType, RecoveryType
-from cec_store.standby.model.outputs import observed, recovery_type
 from cec_store.standby.schemes import Scheme
 
 REPEATING, CONVERGENT, DIVERGENT = (

@@ -9,10 +9,10 @@ from functools import partial
 import numpy as np
 import simpy
 
-from cec_store.standby.model.eventual import EventualCheckpoint
-from cec_store.standby.model.execution import Execution, execute
-from cec_store.standby.model.networks import Network
-from cec_store.standby.model.protocols import (
+from bench.simulators.standby.eventual import EventualCheckpoint
+from bench.simulators.standby.execution import Execution, execute
+from bench.simulators.standby.networks import Network
+from bench.simulators.standby.protocols import (
     ActiveStandby,
     Outcome,
     PassiveStandby,

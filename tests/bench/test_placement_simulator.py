@@ -6,15 +6,15 @@ from functools import partial
 import numpy as np
 import pytest
 
-from cec_store.placement import Layout, Nodes, correlated, usable_copies
-from cec_store.placement.model.jobs import (
+from bench.simulators.placement.jobs import (
     TWO_OPERATORS_OVERLOAD,
     Job,
     OperatorLoad,
     job_of,
     two_operators,
 )
-from cec_store.placement.model.runs import Allocation, Setting, point_of, simulate
+from bench.simulators.placement.runs import Allocation, Setting, point_of, simulate
+from cec_store.placement import Layout, Nodes, correlated, usable_copies
 
 TWO = Setting(statistics_s=10.0, overload=TWO_OPERATORS_OVERLOAD)
 

@@ -9,12 +9,12 @@ from enum import Enum
 
 import numpy as np
 
+from bench.simulators.placement.jobs import Job
 from cec_store.placement.adaptation import plan
 from cec_store.placement.allocation import baseline, correlated, even
 from cec_store.placement.drafting import EQUAL, Draft, usable_copies
 from cec_store.placement.layout import Floats, Layout
 from cec_store.placement.loads import Reading, costs, mean_loads
-from cec_store.placement.model.jobs import Job
 from cec_store.placement.plans import Rules
 from cec_store.placement.protocols import Group, Links, Protocol, cost
 from cec_store.placement.updating import updated
