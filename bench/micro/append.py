@@ -78,7 +78,7 @@ def insert_sqlite(folder: Path, batches: list[pa.RecordBatch]) -> float:
 def zstd_ratio(batches: list[pa.RecordBatch]) -> float:
     """How much zstd level 1 makes of the records: bytes before over bytes after."""
     raw = batches[0].serialize()
-    return raw.size / len(pa.compress(raw, codec="zstd", asbytes=True))
+    return float(raw.size / len(pa.compress(raw, codec="zstd", asbytes=True)))
 
 
 def speed(name: str, timing: Timing, rows: int) -> str:

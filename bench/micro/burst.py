@@ -25,8 +25,8 @@ from pathlib import Path
 
 import numpy as np
 
+from bench.harness.queues import output_queue
 from bench.harness.rounds import Options, options, report
-from cec_store import open_queue
 
 TARGETS = {
     "burst_windows": "at least 1e7",
@@ -68,7 +68,7 @@ def child(path: Path, windows: int, dies_at: int = 0) -> Done:
 
 def burst_frames(path: Path) -> int:
     """How many frames the last step has."""
-    with open_queue(path) as queue:
+    with output_queue(path) as queue:
         chain = queue.chain()
         frame, count = chain.last(), 0
         while frame is not None and (count == 0 or frame.header.continues):
@@ -79,14 +79,14 @@ def burst_frames(path: Path) -> int:
 
 def shown_results(path: Path) -> int:
     """Windows that readers take for closed."""
-    with open_queue(path) as queue:
+    with output_queue(path) as queue:
         return sum(batch.num_rows for batch in queue.replay())
 
 
 def wrong_windows(path: Path, windows: int) -> int:
     """Windows without a result, and those with more than one."""
     results = np.zeros(windows, np.int64)
-    with open_queue(path) as queue:
+    with output_queue(path) as queue:
         for batch in queue.replay():
             results += np.bincount(batch.column("total").to_numpy(), minlength=windows)
     return int((results != 1).sum())

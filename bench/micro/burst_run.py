@@ -98,7 +98,7 @@ def run(path: Path, windows: int, dies_at: int) -> dict[str, float]:
                 queue.sync()
                 print("burst", flush=True)
                 if dies_at:
-                    queue.append_step = Dying(queue, dies_at)  # type: ignore[method-assign]
+                    queue.append_step = Dying(queue, dies_at)
             began = time.perf_counter()
             runner.step(step)
             if is_burst:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -121,7 +122,7 @@ def main() -> None:
             return write_parquet(made[-1], rows) if name == PARQUET else write(made[-1], rows, name)
 
         names = (*KINDS, PARQUET)
-        written = race({name: lambda name=name: writing(name) for name in names}, asked.rounds)
+        written = race({name: partial(writing, name) for name in names}, asked.rounds)
         paths = {name: next(p for p in made if p.name.startswith(name)) for name in names}
         sizes = {name: bytes_of(path) for name, path in paths.items()}
         for name in KINDS:
@@ -129,7 +130,7 @@ def main() -> None:
             assert read_queue(paths[name], columns=TWO).read_all().equals(rows.select(TWO))
         readers = {name: read_parquet if name == PARQUET else read for name in names}
         everything, two = (
-            race({n: lambda n=n, c=columns: readers[n](paths[n], c) for n in names}, asked.rounds)
+            race({n: partial(readers[n], paths[n], columns) for n in names}, asked.rounds)
             for columns in (None, TWO)
         )
         a_row = [f"{name} {size / rows.num_rows:.1f}" for name, size in sizes.items()]

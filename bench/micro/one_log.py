@@ -69,7 +69,9 @@ def opened(url: str, name: str, **more: object) -> OutputQueue | PartitionedQueu
     """Return a queue of this layout, open to append."""
     if LAYOUTS[name] is not None:
         more["partitions"] = LAYOUTS[name]
-    return open_queue(url, "a", schema=SCHEMA, **more)  # type: ignore[call-overload]
+    queue: OutputQueue | PartitionedQueue
+    queue = open_queue(url, "a", schema=SCHEMA, **more)  # type: ignore[call-overload]
+    return queue
 
 
 def append(queue: OutputQueue | PartitionedQueue) -> None:

@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from bench.harness.queues import output_queue
 from bench.harness.rounds import Options, options, race, report, stopwatch
 from bench.micro.help_cost import help_cpu_ms
 from bench.micro.small_commits import load_small_commits_ratio
@@ -98,7 +99,7 @@ def follow(path: Path, frames: int) -> float:
     """Seconds that a follower takes for so many frames, each of which it waits for."""
     batch = pa.record_batch([[1, 2, 3]], names=["number"])
     total = 0.0
-    with open_queue(path, "x", schema=SCHEMA) as writer, open_queue(path) as reader:
+    with open_queue(path, "x", schema=SCHEMA) as writer, output_queue(path) as reader:
         replay = reader.replay(follow=True)
         for _ in range(frames):
             writer.append(batch, sync=True)

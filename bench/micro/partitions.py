@@ -15,6 +15,7 @@ import random
 import statistics
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -49,15 +50,15 @@ FIRST_US = 1_700_000_000_000_000
 class MeasuredStore(CountingStore):
     """Adds up what goes to the store and comes from it."""
 
-    bytes = 0
+    moved_bytes = 0
 
     def create(self, name: str, parts: Sequence[bytes]) -> None:
-        self.bytes += sum(map(len, parts))
+        self.moved_bytes += sum(map(len, parts))
         super().create(name, parts)
 
     def read(self, name: str, byte: int = 0, size: int | None = None) -> bytes:
         data = super().read(name, byte, size)
-        self.bytes += len(data)
+        self.moved_bytes += len(data)
         return data
 
 
@@ -88,9 +89,8 @@ def commit_ms(store: Store, partitions: int, commits: int) -> list[float]:
     for batch in range(commits):
         rows, now_us = segments(batch, partitions, dice), FIRST_US + 1_000_000 * batch + 1_200_000
         began = time.perf_counter()
-        state = log.add(
-            state, lambda now, b=batch, r=rows, us=now_us: batch_after(now, QUERY, b, r, us)
-        )
+        after = partial(batch_after, query=QUERY, batch=batch, segments=rows, now_us=now_us)
+        state = log.add(state, after)
         found.append(1000 * (time.perf_counter() - began))
     return found
 
@@ -111,10 +111,12 @@ def main() -> None:
             )
             figures[f"commit_ms_1000_partitions_{name}"] = median
         commit_ms(fewer, FEWER_PARTITIONS, commits)
-        figures["driver_bytes_per_row"] = fewer.bytes / (ROWS * commits)
-        figures["driver_bytes_per_row_1000_partitions"] = local.bytes / (ROWS * commits)
+        figures["driver_bytes_per_row"] = fewer.moved_bytes / (ROWS * commits)
+        figures["driver_bytes_per_row_1000_partitions"] = local.moved_bytes / (ROWS * commits)
         for partitions, each in ((FEWER_PARTITIONS, fewer), (PARTITIONS, local)):
-            print(f"{partitions:5,} partitions: {each.bytes / (ROWS * commits):.3f} bytes a row")
+            print(
+                f"{partitions:5,} partitions: {each.moved_bytes / (ROWS * commits):.3f} bytes a row"
+            )
         report(figures)
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.harness.bids import BidSource, bids
+from bench.harness.queues import output_queue
 from bench.harness.rounds import Options, options, race, report, stopwatch
 from bench.micro.bare_read import bare_read_time, extent_stretches
 from cec_store import EventualCheckpoint, OutputQueue, RecordKind, Targets, open_queue
@@ -118,7 +119,7 @@ def describe(queue: OutputQueue) -> str:
 def main(asked: Options) -> None:
     path = asked.folder / "queue"
     write_queue(path, asked.size(full=ITEMS, quick=ITEMS))
-    with open_queue(path) as queue:
+    with output_queue(path) as queue:
         print(describe(queue))
         extent = queue.extent()
         require_equal(queue.rebuild(), reference(path))

@@ -113,8 +113,13 @@ def standby(settings: Settings) -> None:
     made.follow()
     say(is_ready=True)
     detected: list[float] = []
-    check = made._check
-    made._check = lambda: (detected.append(time.monotonic()), check())[1]  # type: ignore[method-assign]
+    watch = made._check
+
+    def check() -> None:
+        detected.append(time.monotonic())
+        watch()
+
+    made._check = check  # type: ignore[method-assign]
     done = made.wait_and_take_over(leases_of(settings["queue"]))
     assert done is not None
     report = done.report

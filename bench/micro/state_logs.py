@@ -145,7 +145,7 @@ class StateLogMaker:
         self._segment = SegmentWriter(self._folder, header)
         self._append(FrameType.SCHEMA, STATE_SCHEMA.encode(), at.version)
 
-    def _append(self, kind: FrameType, body: bytes, upto: int, **fields: object) -> None:
+    def _append(self, kind: FrameType, body: bytes, upto: int, **fields: int) -> None:
         assert self._segment is not None
         at = self._at
         fields = {"raw_bytes": len(body), **fields}

@@ -9,7 +9,7 @@ docs/evaluation.md; a quick one leaves all that in build/bench/availability.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -123,7 +123,7 @@ def table_6_deviations(found: Figures) -> dict[str, float]:
     }
 
 
-def sweep_deviations(found: Figures, printed: dict[int, tuple[float, ...]]) -> dict[str, float]:
+def sweep_deviations(found: Figures, printed: Mapping[int, tuple[float, ...]]) -> dict[str, float]:
     cells = (
         ("passive standby", "overhead_percent"),
         ("passive standby", "recovery_ms"),
@@ -169,7 +169,8 @@ ODD_CELL = "aggregate, active standby, recovery"
 def fitted_extra_s(table_7: Figures) -> float:
     """What an aggregate would take for each tuple beside its windows, by Table 7's last column."""
     ours = table_7["500"]["upstream backup"]
-    return max(0.0, (paper.TABLE_7[500][2] - ours["recovery_ms"]) / 1e3 / ours["replayed"])
+    extra_ms = paper.TABLE_7[500][2] - ours["recovery_ms"]
+    return max(0.0, float(extra_ms / 1e3 / ours["replayed"]))
 
 
 def readings(table_7: Figures, size: Size) -> Figures:

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from bench.harness.queues import output_queue
 from bench.harness.talking import say
 from cec_store import (
     KeepAlive,
@@ -89,7 +90,7 @@ def go_on(runner: Runner, interval_s: float, end_s: float) -> None:
 
 def primary(settings: Settings) -> None:
     interval_s = settings["interval_s"]
-    upstream = open_queue(settings["input"])
+    upstream = output_queue(settings["input"])
     with (
         open_queue(settings["queue"], "x", schema=record_schema(make()), options=OPTIONS) as queue,
         upstream.consumer(CONSUMER) as consumer,
@@ -105,7 +106,7 @@ def primary(settings: Settings) -> None:
 
 
 def downstream(settings: Settings) -> None:
-    queue = open_queue(settings["queue"])
+    queue = output_queue(settings["queue"])
     with queue.consumer("downstream") as consumer:
         say(is_ready=True)
         while True:
@@ -117,7 +118,7 @@ def downstream(settings: Settings) -> None:
 def standby(settings: Settings) -> None:
     interval_s = settings["interval_s"]
     made = Standby(
-        settings["queue"], make, [QueueInput(open_queue(settings["input"]), CONSUMER)],
+        settings["queue"], make, [QueueInput(output_queue(settings["input"]), CONSUMER)],
         settings["scheme"], policy(settings), options=OPTIONS, acknowledge_interval_s=interval_s,
         held_folder=Path(settings["queue"]).parent / "held",
     )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from bench.papers import availability_values as paper
 from bench.papers.tables import Figures, beside_targets, percent, table
@@ -34,7 +34,7 @@ def availability_table_6(found: Figures) -> str:
     return table(heads, rows)
 
 
-def _sweep(found: Figures, head: str, printed: dict[int, tuple[float, ...]]) -> str:
+def _sweep(found: Figures, head: str, printed: Mapping[int, tuple[float, ...]]) -> str:
     rows = []
     for tuples, (their_overhead, their_passive, their_upstream) in printed.items():
         each = found[str(tuples)]

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from bench.harness.machine import describe
+from bench.harness.queues import output_queue
 from bench.harness.rounds import Options, options, race, report
 from bench.micro import overhead, rebuild
 from bench.papers import cec_beyond, cec_figures, cec_scaling, cec_values
@@ -20,7 +21,7 @@ from bench.papers.cec_plots import write_plots
 from bench.papers.cec_tables import TABLES
 from bench.papers.report import publish
 from bench.papers.tables import Figures
-from cec_store import Targets, open_queue
+from cec_store import Targets
 
 TARGETS = {
     "load_180k_vs_reference": "at least 5",
@@ -34,7 +35,7 @@ def loading(asked: Options) -> Figures:
     """90,000 windows from 180,000 records: the loop of bench/micro/rebuild.py, and ours."""
     path = asked.folder / "loading"
     rebuild.write_queue(path, max(1, int(rebuild.ITEMS * min(1.0, asked.scale))))
-    with open_queue(path) as queue:
+    with output_queue(path) as queue:
         rebuild.require_equal(queue.rebuild(), rebuild.reference(path))
         extent = queue.extent()
     ours, loop = race(

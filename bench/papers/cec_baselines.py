@@ -151,7 +151,8 @@ class PeriodicCheckpoints:
     def _changed(self, slots: Ints) -> NDArray[np.bool_]:
         held = self.operator._slots
         is_other: NDArray[np.bool_] = held.rows[slots] != self._rows_then[slots]
-        return is_other | (held.opened[slots] != self._opened_then[slots])
+        is_new: NDArray[np.bool_] = held.opened[slots] != self._opened_then[slots]
+        return is_other | is_new
 
 
 def _no_rows(operator: Aggregate) -> pa.RecordBatch:

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from bench.harness.queues import output_queue
 from bench.papers.cec_input import item_counts
 from bench.papers.cec_processes import input_block
-from cec_store import open_queue
 from cec_store.log.chain import Chain
 from cec_store.storage.local import LocalFolder
 
@@ -177,7 +177,7 @@ def full_windows(work: Work) -> int:
 def _checks_below(path: Path, end_offset: int) -> int:
     from cec_store import Position, RecordKind
 
-    with open_queue(path) as queue:
+    with output_queue(path) as queue:
         checks = queue.replay(None, Position(end_offset), kinds={RecordKind.CHECK})
         return sum(batch.num_rows for batch in checks)
 

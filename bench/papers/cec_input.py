@@ -61,7 +61,8 @@ class Bids:
         if not self.skew:
             return None
         weights = np.arange(1, self.items + 1, dtype=np.float64) ** -self.skew
-        return np.cumsum(weights) / weights.sum()
+        chances: NDArray[np.float64] = np.cumsum(weights) / weights.sum()
+        return chances
 
     def _items(self, number: int, chances: NDArray[np.float64] | None) -> NDArray[np.int64]:
         random = np.random.default_rng((self.seed, number))

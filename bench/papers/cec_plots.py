@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +74,7 @@ def _four(
     axes[0, 1].legend()
 
 
-def _text_keys(values: dict[int, float]) -> dict[str, float]:
+def _text_keys(values: Mapping[int, float]) -> dict[str, float]:
     return {str(key): value for key, value in values.items()}
 
 

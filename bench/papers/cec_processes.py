@@ -18,13 +18,14 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from bench.harness.bids import BidSource, bids
+from bench.harness.queues import output_queue
 from bench.harness.talking import say
 from bench.papers.cec_input import Pace
 from bench.papers.cec_wires import Forwarded, SocketSource, Unlogged, send_to
@@ -38,6 +39,7 @@ from cec_store.operators.contract import Effects, Step
 from cec_store.operators.inputs.sources import QueueSource
 from cec_store.operators.runner import Runner, record_schema
 from cec_store.operators.stateless import Filter
+from cec_store.queues.appendable_queue import AppendableQueue
 
 TUPLE_BYTES = 100
 POLL_S = 0.002
@@ -128,7 +130,7 @@ def aggregate(settings: Settings) -> None:
     if settings["in"] is not None:
         taken = SocketSource(socket_of(settings["in"]))
     else:
-        taken = QueueSource(open_queue(settings["input_queue"]).chain)
+        taken = QueueSource(output_queue(settings["input_queue"]).chain)
     operator = TimedAggregate(
         group_by=["item"],
         aggregates={"average": ("avg", "price")},
@@ -139,8 +141,9 @@ def aggregate(settings: Settings) -> None:
     schema = record_schema(operator)
     if settings["queue"] is None:
         with send_to(socket_of(settings["out"]), schema.arrow) as send:
-            queue = Unlogged(schema, send)
-            _run(Runner(operator, [taken], queue, policy, checkpoints=policy is not None), settings)
+            unlogged = cast(AppendableQueue, Unlogged(schema, send))
+            runner = Runner(operator, [taken], unlogged, policy, checkpoints=policy is not None)
+            _run(runner, settings)
         return
     with open_queue(settings["queue"], "a", schema=schema) as queue:
         say(ready=True)
@@ -150,7 +153,8 @@ def aggregate(settings: Settings) -> None:
             return
         wire = socket_of(settings["out"])
         with send_to(wire, schema.arrow) as send, Forwarded(queue, send) as both:
-            runner = Runner(operator, [taken], both, policy, checkpoints=policy is not None)
+            forwarded = cast(AppendableQueue, both)
+            runner = Runner(operator, [taken], forwarded, policy, checkpoints=policy is not None)
             _run(runner, settings)
 
 
@@ -224,7 +228,7 @@ def _received(settings: Settings) -> Iterator[np.ndarray]:
                 yield values_of(batch.column(KIND), "u1")
         return
     # What is durable of the queue, through the aggregate's death, until all results are there.
-    with open_queue(settings["queue"]) as queue:
+    with output_queue(settings["queue"]) as queue:
         say(ready=True)
         replay = queue.replay(follow=True, kinds=frozenset(RecordKind), include_metadata=True)
         results = 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from bench.papers import cec_values as paper
 from bench.papers.tables import Figures, beside_targets, percent, table
@@ -23,7 +23,7 @@ def figure_5(found: Figures) -> str:
     return table(heads, rows)
 
 
-def _crashes(found: Figures, head: str, names: Sequence[str], theirs: Sequence[dict[int, float]],
+def _crashes(found: Figures, head: str, names: Sequence[str], theirs: Sequence[Mapping[int, float]],
              with_q: bool) -> str:  # fmt: skip
     """A row for each Q or U, with the paper's values beside ours."""
     extents, loads, replays = ({str(key): value for key, value in each.items()} for each in theirs)

@@ -124,4 +124,5 @@ def airline_job(groups: int, seed: int, load: Load | None = None) -> Job:
 
 def _per_minute(series: Floats) -> Floats:
     steps = round(60 / INTERVAL_S)
-    return series.reshape(-1, steps).mean(axis=1)
+    means: Floats = series.reshape(-1, steps).mean(axis=1)
+    return means

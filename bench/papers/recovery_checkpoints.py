@@ -25,13 +25,14 @@ SCHEMA = pa.schema([("tag", pa.int64()), ("at", pa.timestamp("us", "UTC"))])
 
 def by_interval(chosen: Options) -> dict[str, dict[str, float]]:
     """Rows a second that a fleet of three queries takes, and how late they are at half of that."""
+    folder = chosen.folder / "intervals"
     task = {
         "rows": chosen.size(20_000_000, 500_000),
         "rounds": chosen.rounds * (1 if chosen.quick else 3),
         "paced_s": 8 if chosen.quick else 60,
-        "folder": str(chosen.folder / "intervals"),
+        "folder": str(folder),
     }
-    found: dict[str, dict[str, float]] = run_apart(__file__, Path(task["folder"]), task)
+    found: dict[str, dict[str, float]] = run_apart(__file__, folder, task)
     return found
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from bench.harness.targets import BENCH, stated
@@ -61,8 +62,12 @@ def filled_in(text: str, figures: Figures, tables: Iterable[Callable[[Figures], 
         if name not in figures:
             continue
         pattern = rf"(<!-- {name} -->\n).*?(<!-- end -->)"
-        new = make(figures[name])
-        text, count = re.subn(pattern, lambda m, new=new: f"{m[1]}{new}\n{m[2]}", text, flags=re.S)
+        place = partial(_with_table, make(figures[name]))
+        text, count = re.subn(pattern, place, text, flags=re.S)
         if count != 1:
             raise ValueError(f"{count} places for the table {name}")
     return text
+
+
+def _with_table(made: str, place: re.Match[str]) -> str:
+    return f"{place[1]}{made}\n{place[2]}"

@@ -96,9 +96,7 @@ def main(asked: Options) -> None:
         make_state(spark, task)
         contestants = {
             "reading": reading(spark, task.checkpoint),
-            "moving": moving(
-                new, lambda to, task=task: cec_spark.adopt(spark, task.checkpoint, to)
-            ),
+            "moving": moving(new, partial(cec_spark.adopt, spark, task.checkpoint)),
         }
         ratios[provider] = show_timing(provider, race(contestants, asked.rounds))
         check(new, due)

@@ -73,8 +73,8 @@ def _first_batch_s(
     for key, value in start.items():
         stream = stream.option(key, str(value))
     began = time.perf_counter()
-    query = stream.load(str(path)).writeStream.format("noop")
-    query = query.option("checkpointLocation", str(checkpoint)).start()
+    writer = stream.load(str(path)).writeStream.format("noop")
+    query = writer.option("checkpointLocation", str(checkpoint)).start()
     while not any(one["numInputRows"] for one in query.recentProgress) and query.isActive:
         time.sleep(0.005)
     seconds = time.perf_counter() - began

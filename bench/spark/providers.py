@@ -117,7 +117,7 @@ class Measured:
         )
 
     def after(self, phase: str, what: str) -> float:
-        return statistics.median(getattr(one, what)[phase] for one in self.runs)
+        return statistics.median(float(getattr(one, what)[phase]) for one in self.runs)
 
 
 def batch_ms(outcome: Outcome, phase: str) -> list[float]:
@@ -128,8 +128,11 @@ def workloads(asked: Options) -> tuple[Workload, Workload]:
     keys, rows = asked.size(1_000_000, 200_000), asked.size(100_000, 20_000)
     batches, again = asked.size(20, 10), asked.size(2, 1)
     few = rows // 10
-    run = (Phase("load", 0, keys), Phase("many", 1, keys, batches, rows))
-    run += (Phase("few", 2, keys, batches, few),)
+    run = (
+        Phase("load", 0, keys),
+        Phase("many", 1, keys, batches, rows),
+        Phase("few", 2, keys, batches, few),
+    )
     small = asked.size(20_000, 4_000)
     prepare = (Phase("load", 0, small), Phase("few", 1, small, 5, few))
     every = range(again * asked.rounds)

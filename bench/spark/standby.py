@@ -19,6 +19,7 @@ import statistics
 import time
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from bench.harness.rounds import options, report
 from support.spark.standby_runs import Driver, await_batch, faults_of, fill_input, newest
@@ -68,7 +69,7 @@ def active_gap(folder: Path) -> tuple[float, float]:
     """Longest time between two batches of output around a kill, and the median, in seconds."""
     folder.mkdir()
     path = fill_input(folder / "input", 400)
-    asked = {"input": path, "every_ms": EVERY_MS, "misses": MISSES}
+    asked: dict[str, Any] = {"input": path, "every_ms": EVERY_MS, "misses": MISSES}
     drivers = [Driver(folder, "primary", **asked)]
     try:
         drivers[0].wait_for("started")

@@ -99,9 +99,8 @@ def batch_s(start: Callable[[], Any], batches: int, rows: int) -> float:
     query.stop()
     if query.exception() is not None and len(found) < WARM_BATCHES + batches:
         raise SystemExit(str(query.exception()))
-    return statistics.median(
-        one["durationMs"]["triggerExecution"] / 1e3 for one in found[WARM_BATCHES:]
-    )
+    seconds = [float(one["durationMs"]["triggerExecution"]) / 1e3 for one in found[WARM_BATCHES:]]
+    return statistics.median(seconds)
 
 
 def full(query: Any, rows: int) -> list[Any]:

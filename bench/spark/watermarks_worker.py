@@ -119,7 +119,7 @@ def sessions(spark: SparkSession, case: Case) -> DataFrame:
 def timing_out(spark: SparkSession, case: Case) -> DataFrame:
     jvm: Any = spark.sparkContext._jvm
     frame = timed(spark, case)._jdf
-    return DataFrame(jvm.cecstore.bench.Timeouts.of(frame, case.span_s * 1000), spark)  # type: ignore[attr-defined]
+    return DataFrame(jvm.cecstore.bench.Timeouts.of(frame, case.span_s * 1000), spark)
 
 
 def joined(spark: SparkSession, case: Case) -> DataFrame:

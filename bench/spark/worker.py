@@ -149,7 +149,7 @@ def stateful(spark: SparkSession, task: Task) -> DataFrame:
     rows = source.option("maxFilesPerTrigger", FILES_PER_BATCH).load(f"{task.stream}/*")
     if task.transform_jar:
         jvm: Any = spark.sparkContext._jvm
-        return DataFrame(jvm.cecstore.bench.Transform.of(rows._jdf), spark)  # type: ignore[attr-defined]
+        return DataFrame(jvm.cecstore.bench.Transform.of(rows._jdf), spark)
     groups = (
         timed(rows).groupBy(window("ts", "1 day"), "key") if task.is_timed else rows.groupBy("key")
     )
