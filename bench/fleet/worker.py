@@ -57,17 +57,21 @@ CONF = {
 
 @dataclass(frozen=True)
 class Case:
+    """One loss of machines, and when others come in their place."""
+
     policy: str
     lost: int
-    """Machines."""
+    """Number of machines."""
     gaps_s: list[float]
-    """Before each that comes; the first one from the loss on."""
+    """Seconds before each machine that comes; the first from the loss on."""
     apart_s: float = 0.0
-    """Between their losses; 0: all at once."""
+    """Seconds between losses; 0: all at once."""
 
 
 @dataclass(frozen=True)
 class Task:
+    """One run of a fleet through its cases."""
+
     folder: Path
     windows: int
     tweets_per_s: int

@@ -62,20 +62,24 @@ CONF = {
 
 @dataclass(frozen=True)
 class Task:
+    """One run of the job with one allocation."""
+
     folder: Path
     allocation: str
     groups: int
-    """Of each operator."""
+    """Key groups of each operator."""
     steps: int
     statistics: int
     """Steps before copies are allocated."""
     every_s: float
-    """A step."""
+    """Seconds of a step."""
     seed: int = 0
 
 
 @dataclass
 class Outcome:
+    """Counts and times of one run."""
+
     allocation: str
     moves: int = 0
     assisted: int = 0

@@ -25,6 +25,8 @@ TRIES_MAX = 8
 
 @dataclass
 class Outcome:
+    """Times of batches and loads of one run, in milliseconds."""
+
     batch_ms: list[float] = field(default_factory=list)
     """Of batches with nothing happening."""
     after_kill_ms: list[float] = field(default_factory=list)
