@@ -50,9 +50,14 @@ def main(asked: Options) -> None:
 
         def turn(name: str) -> float:
             seconds = batch_s(writer(spark, name, asked.folder, rows), batches, rows)
-            files = [f for f in (asked.folder / name).rglob("*") if f.is_file()]
+            # Tasks of the batch that the stop cut short may still be moving files in the making.
+            files = [
+                file
+                for file in (asked.folder / name).rglob("*")
+                if file.suffix != ".tmp" and file.is_file()
+            ]
             count = rows_of(spark, name, asked.folder / name)
-            bytes_per_row[name] = sum(f.stat().st_size for f in files) / count
+            bytes_per_row[name] = sum(file.stat().st_size for file in files) / count
             for folder in asked.folder.iterdir():
                 shutil.rmtree(folder)
             return seconds
