@@ -19,6 +19,7 @@ from cec_store.format.schema import RecordSchema
 from cec_store.log.frames import FrameMarks
 from cec_store.operators.contract import InputBatch
 from cec_store.queues.output_queue import OutputQueue
+from support.disks.memory_folder import MemoryFolder
 
 Send = Callable[[pa.RecordBatch], None]
 _AHEAD_MAX = 32
@@ -58,7 +59,7 @@ class Unlogged:
 
     def __init__(self, schema: RecordSchema, send: Send) -> None:
         self.schema = schema
-        self.folder = SimpleNamespace(path="nowhere")
+        self.folder = MemoryFolder()
         self.options = QueueOptions()
         self.end_offset = 0
         self._send = send
