@@ -1,4 +1,4 @@
-"""What a queue between two queries of a fleet could save by being durable during a recovery only.
+"""Savings if a queue between two queries of a fleet were durable during a recovery only.
 
 Su and Zhou's adaptive buffering writes nothing down while all is well, and sources are the truth.
 On Spark the queue is also the way that rows go from one query to the next, so they are written and

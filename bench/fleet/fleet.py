@@ -63,7 +63,7 @@ def task(chosen: Options, policies: list[str], lost: int | None = None, seed: in
 
 
 def usual_of(outcome: Outcome, asked: Task) -> dict[str, float]:
-    """How late each query's rows were before the loss, in seconds."""
+    """Return how late each query's rows were before the loss, in seconds."""
     return lateness_of(outcome.batches, asked.shape.outputs, outcome.lost_s)
 
 
@@ -84,14 +84,14 @@ def points_of(outcome: Outcome, asked: Task, *, is_strict: bool = False) -> list
 
 @dataclass(frozen=True)
 class Told:
-    """What is compared of a case, in seconds."""
+    """Figures of a case that are compared, in seconds."""
 
     lost_s: float
-    """Of one query."""
+    """Seconds that one query lost."""
     strict_s: float
     """The same where no trigger is allowed."""
     first_s: float
-    """From the loss until a query is back."""
+    """Seconds from the loss until a query is back."""
 
 
 def told(outcome: Outcome, asked: Task) -> Told:
@@ -112,7 +112,7 @@ def told(outcome: Outcome, asked: Task) -> Told:
 
 
 def figures(rounds: Mapping[str, Sequence[Told]]) -> dict[str, float]:
-    """Of the medians of each policy's rounds."""
+    """Return the figures of the medians of each policy's rounds."""
 
     def median(policy: str, of: Callable[[Told], float]) -> float:
         return float(np.median([of(each) for each in rounds[policy]]))

@@ -1,4 +1,4 @@
-"""From the batches of a fleet's queries to how many of them were available when (Su and Zhou, 7.2).
+"""Availability of a fleet's queries over time, from their batches (Su and Zhou, 7.2).
 
 A query is available in an interval where the rows of its batches were at most 1.2 times as late on
 average as before the failure: the paper's relative latency, and its threshold. Rows that wait for
@@ -15,11 +15,11 @@ import numpy as np
 THETA = 1.2
 USUAL_BATCHES = 5
 Batches = Mapping[str, Sequence[tuple[float, float]]]
-"""Of each query: when a batch was done, wall clock, and how late its rows were on average, in s."""
+"""Batches by query: when each was done, wall clock, and how late its rows were on average, in s."""
 
 
 def lateness_of(batches: Batches, names: Sequence[str], before_s: float) -> dict[str, float]:
-    """Of each query the median of the last batches before a moment, in seconds.
+    """Return for each query the median of its last batches before a moment, in seconds.
 
     Raises:
         ValueError: a query had none.
@@ -81,7 +81,7 @@ def lost_query_s(points: Sequence[tuple[float, int]], queries: int) -> float:
 
 
 def first_back_s(points: Sequence[tuple[float, int]]) -> float:
-    """From the loss until a query is available again; until the end where none is.
+    """Return seconds from the loss until a query is available again, or until the end if none is.
 
     Where the failure is never felt by all of them, until the least are.
     """

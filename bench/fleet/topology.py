@@ -33,13 +33,13 @@ PARTITIONS = 2
 PARSER = "parser"
 APPENDS_A_SECOND = 2
 BATCH_CORE_S = 1.0
-"""Of an executor's core, that a batch takes beside its rows: what Spark does for two or four tasks,
+"""Seconds of a core that a batch takes beside its rows: what Spark does for two or four tasks,
 on slow processors that many share. Plans that leave it out promise more than there is."""
 
 
 @dataclass(frozen=True)
 class Shape:
-    """How large it is."""
+    """Size of the topology."""
 
     windows: int
     """O0 and on."""
@@ -47,7 +47,7 @@ class Shape:
     every_s: float
     """Between the starts of two batches of a query."""
     cores: float
-    """That all of it keeps busy, by what its rows are made to cost."""
+    """Cores that all of it keeps busy, by what its rows are made to cost."""
 
     @property
     def readers(self) -> list[tuple[int, ...]]:
@@ -57,7 +57,7 @@ class Shape:
 
     @property
     def reads(self) -> dict[str, tuple[str, ...]]:
-        """Of every query, by name, those that it reads; the parser's input is nobody's output."""
+        """Return by query the names of those it reads; the parser's input is nobody's output."""
         windows = {f"O{number}": (PARSER,) for number in range(self.windows)}
         further = {
             f"O{self.windows + place}": tuple(f"O{each}" for each in chosen)
@@ -78,8 +78,9 @@ class Shape:
 
     @property
     def rows_per_s(self) -> dict[str, list[float]]:
-        """That each reads, of each of its queues. A batch of windows writes each tag once for each
-        window it is in.
+        """Return rows a second by query, one number for each of its queues.
+
+        A batch of windows writes each tag once for each window it is in.
         """
         drawn = hashtags(np.random.default_rng(0), int(self.tweets_per_s * self.every_s * 20))
         batches = drawn.reshape(20, -1)
@@ -94,7 +95,7 @@ class Shape:
 
 
 def hashtags(dice: np.random.Generator, count: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """By Zipf, the most frequent one first."""
+    """Return hashtags drawn by Zipf's law, 0 being the most frequent."""
     # The inverse of the distribution's integral: weights of 1 / rank.
     return np.floor((HASHTAGS + 1.0) ** dice.random(count)).astype(np.int64)
 

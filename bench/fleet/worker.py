@@ -79,11 +79,11 @@ class Task:
     executors: int
     cases: list[Case]
     settle_s: float
-    """How long all is well before each loss."""
+    """Seconds in which all is well before each loss."""
     horizon_s: float
-    """How long it is looked at after each loss, unless all queries are available before."""
+    """Seconds that are looked at after each loss, unless all queries are available before."""
     cores_share: float = 0.4
-    """That the rows of all queries keep busy, of all cores there are. What batches cost comes on
+    """Share of all cores that the rows of all queries keep busy. What batches cost comes on
     top, a fifth to a quarter on two slow cores: with 0.6 little was left to catch up with."""
     executor_mb: int = 576
 
@@ -95,7 +95,7 @@ class Task:
 
 @dataclass
 class Outcome:
-    """Of one loss."""
+    """Times of one loss and of all batches around it."""
 
     policy: str
     lost: int
@@ -104,11 +104,11 @@ class Outcome:
     arrived_s: list[float] = field(default_factory=list)
     ended_s: float = 0.0
     batches: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
-    """Of each query: when a batch was done, and how late its rows were then on average, in s."""
+    """Batches by query: when each was done, and how late its rows were then on average, in s."""
 
 
 class Latencies:
-    """Of all batches of the queries that run, as Spark reports them."""
+    """Latencies of all batches of the queries that run, as Spark reports them."""
 
     def __init__(self, session: Any) -> None:
         self._streams = session.streams
@@ -206,7 +206,7 @@ class Loss:
         return self.outcome
 
     def _await_drained(self) -> None:
-        """Until no query has anything left to read, while nothing is written."""
+        """Wait until no query has anything left to read, while nothing is written."""
         idle = 0
 
         def is_idle() -> bool:
@@ -222,7 +222,7 @@ class Loss:
         wait_for(is_idle, lambda: "queries have something to read", STEADY_S_MAX)
 
     def _await_steady(self) -> None:
-        """Until the rows of each query's batches are about as late in one as in the next."""
+        """Wait until the rows of each query's batches are about as late in one as in the next."""
 
         def is_steady() -> bool:
             self._watch_until(time.time() + 1.0)
@@ -288,7 +288,7 @@ def measure(task: Task) -> list[dict[str, Any]]:
 
 
 def _keep(task: Task, found: Sequence[Mapping[str, Any]]) -> None:
-    """In ``build/bench/outcomes``: it takes hours, may be cut short, and be asked other things."""
+    """Keep what was told in ``build/bench/outcomes``: a run takes hours and may be cut short."""
     KEPT.mkdir(parents=True, exist_ok=True)
     path = KEPT / f"{task.folder.parent.name}-{task.folder.name}.json"
     path.write_text(json.dumps({"task": asdict(task), "outcomes": found}, default=str))

@@ -18,7 +18,7 @@ TIMEOUT_S = 7_200
 
 
 def run_apart(program: str, folder: Path, task: Mapping[str, Any]) -> Any:
-    """What a program leaves in place of its task, which is written to a new folder.
+    """Run a program on a task in a new folder; return what it leaves in place of the task.
 
     Raises:
         SystemExit: it has failed; says the end of its log.

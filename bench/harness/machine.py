@@ -1,4 +1,4 @@
-"""What the figures were measured on: machine, disk, commit and versions."""
+"""Facts that figures were measured on: machine, disk, commit and versions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 PACKAGES = ("cec-store", "numpy", "pyarrow", "zstandard", "google-crc32c", "lmdb", "pyspark")
 MEASURING = (".", ":!bench/RESULTS.md", ":!bench/papers/*.json", ":!docs")
-"""What a measurement depends on: all but what it is written to."""
+"""Paths that a measurement depends on: all but those that it is written to."""
 ROOT = Path(__file__).resolve().parents[2]
 
 

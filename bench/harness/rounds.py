@@ -31,9 +31,9 @@ class Options:
     rounds: int
     scale: float
     folder: Path
-    """Where files are written: a new directory, removed at the end."""
+    """New directory in which files are written, removed at the end."""
     parts: tuple[str, ...] = ()
-    """Those of its parts that are to be measured, in their order; all unless asked for."""
+    """Parts that are to be measured, in their order; all unless asked for."""
     before: Path | None = None
     """Another checkout, whose own script takes turns with this one."""
 

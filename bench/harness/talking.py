@@ -11,7 +11,7 @@ from typing import Any
 
 
 def say(**event: Any) -> None:
-    """In such a process."""
+    """Say something as such a process."""
     print(json.dumps(event), flush=True)
 
 
@@ -32,12 +32,12 @@ class Talking:
         return found
 
     def rest(self) -> Iterator[dict[str, Any]]:
-        """What it says until it ends."""
+        """Yield what it says until it ends."""
         assert self.process.stdout is not None
         return map(json.loads, self.process.stdout)
 
     def read_bytes(self) -> int:
-        """That it has asked files for so far, of the page cache too."""
+        """Return the bytes that it has read of files so far, those from the page cache included."""
         lines = Path(f"/proc/{self.process.pid}/io").read_text(encoding="ascii").splitlines()
         return int(lines[0].removeprefix("rchar: "))
 

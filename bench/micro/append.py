@@ -76,7 +76,7 @@ def insert_sqlite(folder: Path, batches: list[pa.RecordBatch]) -> float:
 
 
 def zstd_ratio(batches: list[pa.RecordBatch]) -> float:
-    """How much zstd level 1 makes of the records: bytes before over bytes after."""
+    """Return how well zstd level 1 compresses the records: bytes before over bytes after."""
     raw = batches[0].serialize()
     return float(raw.size / len(pa.compress(raw, codec="zstd", asbytes=True)))
 

@@ -28,7 +28,7 @@ class Stretches:
 
 
 def extent_stretches(log: LogReader) -> Stretches:
-    """What a rebuild at the end reads."""
+    """Return the stretches that a rebuild at the log's end reads."""
     last = log.last()
     frames = list(extent_frames(log, last)) if last else []
     places = [

@@ -42,7 +42,7 @@ _RUN = Path(__file__).with_name("burst_run.py")
 
 @dataclass(frozen=True)
 class Done:
-    """What became of one process."""
+    """End of one process and the figures it gave."""
 
     rss_gb: float
     status: int
@@ -67,7 +67,7 @@ def child(path: Path, windows: int, dies_at: int = 0) -> Done:
 
 
 def burst_frames(path: Path) -> int:
-    """How many frames the last step has."""
+    """Return how many frames the last step has."""
     with output_queue(path) as queue:
         chain = queue.chain()
         frame, count = chain.last(), 0

@@ -62,7 +62,7 @@ def aggregate() -> Aggregate:
 
 
 class Dying:
-    """In place of a queue's ``append_step``: of the step that closes all, the process dies half
+    """Stand-in for a queue's ``append_step``: in the step that closes all, the process dies half
     way, with parts of it in the file."""
 
     def __init__(self, queue: OutputQueue, parts: int) -> None:

@@ -1,4 +1,4 @@
-"""What the inspector costs: a state log of 2 GB, with an extent of 2,000,000 records.
+"""Costs of the inspector on a state log of 2 GB, with an extent of 2,000,000 records.
 
 The log is one of a million keys, which versions of 100,000 updates have grown, within an extent of
 twice its keys. In turns, with the files in the page cache:

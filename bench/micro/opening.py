@@ -1,4 +1,4 @@
-"""What opening a queue and following it cost, however long its newest segment is.
+"""Costs of opening a queue and of following it, however long its newest segment is.
 
 `open_reads_per_gb`: MB read of a queue's own files to open it, to read or to append, where its
 newest segment has 1 GB; a quick run measures two smaller ones and draws the line through them.

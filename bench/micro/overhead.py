@@ -1,4 +1,4 @@
-"""What eventual checkpoints cost while nothing fails: throughput with them over without.
+"""Costs of eventual checkpoints while nothing fails: throughput with them over without.
 
 The averaging aggregate of the paper's evaluation (IV.A, IV.B) on 100-byte bids from memory, its
 output queue on disk. Each run ends when all output is durable. Three workloads, each with and
@@ -71,7 +71,7 @@ class Workload:
 
 @dataclass
 class Tally:
-    """What the runs of a contestant left: records of each kind."""
+    """Records of each kind that the runs of a contestant left."""
 
     results: int = 0
     footprints: int = 0

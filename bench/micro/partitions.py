@@ -38,7 +38,7 @@ TARGETS = {
 }
 PARTITIONS, FEWER_PARTITIONS = 1_000, 200
 ROWS = 1_000_000
-"""Of a batch."""
+"""Rows of a batch."""
 COMMITS, COMMITS_QUICK = 200, 40
 SCHEMA = RecordSchema(pa.schema([("n", pa.int64())]))
 
@@ -63,7 +63,7 @@ class MeasuredStore(CountingStore):
 
 
 def segments(batch: int, partitions: int, dice: random.Random) -> list[dict[str, Any]]:
-    """As tasks tell the committer; the objects are not needed to commit them.
+    """Return segments as tasks tell the committer; their objects are not needed to commit them.
 
     Numbers that are random in a queue are so here: nothing else is hard to compress.
     """
@@ -82,7 +82,7 @@ def segments(batch: int, partitions: int, dice: random.Random) -> list[dict[str,
 
 
 def commit_ms(store: Store, partitions: int, commits: int) -> list[float]:
-    """Of each commit of a new queue."""
+    """Return the milliseconds of each commit of a new queue."""
     log, dice = ReferenceLog(store), random.Random(5)
     state = log.make(making(SCHEMA, partitions, {}, FIRST_US))
     found = []

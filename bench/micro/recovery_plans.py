@@ -85,7 +85,7 @@ def silent() -> Iterator[None]:
 
 
 def shares_of_optimum(how: Drawn, topologies: int) -> dict[str, list[float]]:
-    """Of each planner, its plans' priorities over the optimum's, a mean for each amount of room."""
+    """Return by planner its plans' priorities over the optimum's, means by amount of room."""
     found: dict[str, list[float]] = {name: [] for name in PLANNERS}
     for share in SHARES:
         ratios: dict[str, list[float]] = {name: [] for name in PLANNERS}
@@ -114,7 +114,7 @@ def figure_16(asked: Options) -> dict[str, float]:
 
 
 def exact_ones(asked: Options) -> None:
-    """How long the exact planners take at the paper's size."""
+    """Print how long the exact planners take at the paper's size."""
     topologies = [drawn(Drawn(), np.random.default_rng(seed)) for seed in range(3)]
     for name, planner in (("Algorithm 4", dynamic_program), ("HiGHS", optimum)):
         taken = [seconds(planner, topology) for topology in topologies[: asked.rounds]]

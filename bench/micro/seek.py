@@ -1,4 +1,4 @@
-"""From a timestamp to the first record in hand: by the index, and by a scan of frame headers.
+"""Seeks from a timestamp to the first record: by the index, and by a scan of frame headers.
 
 Queues of small frames (10 records), timestamps that rise on the whole and jitter. The index's time
 holds everything: looking the frame up, proving it against the log, reading and decoding it, and

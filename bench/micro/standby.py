@@ -55,14 +55,14 @@ TARGETS = {
 }
 PROCESSES = Path(__file__).with_name("standby_processes.py")
 ITEMS = 1_130_000
-"""Of which about one in nine has just closed its window."""
+"""Keys, of which about one in nine has just closed its window."""
 STEP_ROWS = 8192
 PERIOD_ROWS = 50_000
-"""What a primary takes between two looks of a standby."""
+"""Rows that a primary takes between two looks of a standby."""
 
 
 class Input(PacedBids):
-    """Of which as much is there as is said."""
+    """Paced bids of which as much is there as is said."""
 
     there = 0
 
@@ -74,7 +74,7 @@ class Input(PacedBids):
 
 
 def first_output_s(standby: Standby, source: Input) -> tuple[float, Takeover]:
-    """From the detection on until the first new output is durable."""
+    """Return seconds from the detection until the first new output is durable."""
     began = time.perf_counter()
     done = standby.take_over()
     source.there += 20_000
@@ -282,7 +282,7 @@ def overhead(asked: Options) -> dict[str, float]:
 
 REPLAYED_ROWS = 10_000
 WINDOW_US = 5_000
-"""Of a third of the rows, so that there is output."""
+"""Windows of a third of the rows, so that there is output."""
 
 
 def windows(schema: pa.Schema) -> Aggregate:

@@ -40,7 +40,7 @@ _LOG_ID = bytes(15) + b"\1"
 
 @dataclass
 class _Place:
-    """Where the next frame goes."""
+    """Place of the next frame."""
 
     version: int = 0
     seq: int = 0

@@ -137,7 +137,7 @@ def sweep_deviations(found: Figures, printed: Mapping[int, tuple[float, ...]]) -
 
 
 def reading(variant: Variant, size: Size) -> Figures:
-    """How far one way to read the paper comes from all that it prints."""
+    """Return how far one way to read the paper comes from all that it prints."""
 
     def found(networks: dict[Any, Network]) -> Figures:
         return {
@@ -167,7 +167,7 @@ ODD_CELL = "aggregate, active standby, recovery"
 
 
 def fitted_extra_s(table_7: Figures) -> float:
-    """What an aggregate would take for each tuple beside its windows, by Table 7's last column."""
+    """Return the seconds that a tuple would take beside its windows, by Table 7's last column."""
     ours = table_7["500"]["upstream backup"]
     extra_ms = paper.TABLE_7[500][2] - ours["recovery_ms"]
     return max(0.0, float(extra_ms / 1e3 / ours["replayed"]))

@@ -86,7 +86,7 @@ def chain_of(path: Path) -> Chain:
 
 
 def taken(chain: Chain) -> int:
-    """How much of the input the durable output reflects."""
+    """Return the number of input tuples that the durable output reflects."""
     chain.refresh()
     last = chain.last()
     return 0 if last is None else last.header.input_upto
@@ -143,7 +143,7 @@ def simulated(scheme: Scheme, factor: float, interval_s: float, size: Size) -> d
 
 
 def points(asked: Options) -> dict[str, dict[str, dict[str, float]]]:
-    """By interval and line. Failures of all lines take turns."""
+    """Return the points by interval and line; failures of all lines take turns."""
     rng = random.Random(2005)
     size = Size(runs=3, run_s=10.0, failures=20) if asked.quick else Size(runs=10)
     found: dict[str, dict[str, dict[str, float]]] = {}

@@ -124,5 +124,5 @@ def availability_processes_machine(found: Figures) -> str:
 
 
 def process_tables() -> tuple[Callable[[Figures], str], ...]:
-    """Those of bench/papers/availability_processes.py."""
+    """Return the tables of bench/papers/availability_processes.py."""
     return availability_processes_machine, availability_processes

@@ -1,4 +1,4 @@
-"""What the availability paper prints (7): Tables 6 to 8, and what its text says of Figures 6 and 7.
+"""Figures that the availability paper prints (7): Tables 6 to 8, and its text on Figures 6 and 7.
 
 Its plots have no numbers at their points; axes and text bound a few.
 """

@@ -188,7 +188,7 @@ def _without_samples(measured: Figures) -> Figures:
 
 
 def pauses(asked: Options) -> Figures:
-    """How long the operator stands still: eventual checkpoints, whole ones, increments."""
+    """Return how long the operator stands still: eventual checkpoints, whole ones, increments."""
     items = asked.size(1_000_000, 100_000)
     # Until the operator's tables have all the memory that they come to use: pages of it that are
     # new take milliseconds each.

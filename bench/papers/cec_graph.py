@@ -39,7 +39,7 @@ class Work:
     """0: as fast as it goes."""
     batch_rows: int = 16_384
     policy: dict[str, Any] | None = None
-    """What Targets takes; {} for OPEN records alone, ``None`` for no checkpoints."""
+    """Arguments of Targets; {} for OPEN records alone, ``None`` for no checkpoints."""
     budget: tuple[float, float] | None = None
     """CI and CP in milliseconds."""
 
@@ -121,7 +121,7 @@ class Crash:
     recovery: Event
     sink: Event
     extents: list[tuple[int, int, int]] = field(default_factory=list)
-    """Of each frame: q, N and the input rows taken."""
+    """Frames in order: q, N and the input rows taken of each."""
 
 
 def run_with_crash(work: Work, folder: Path, kill_at: int) -> Crash:
@@ -169,7 +169,7 @@ def _run_up_to(aggregate: Process, kill_at: int) -> int:
 
 
 def full_windows(work: Work) -> int:
-    """How many results there have to be."""
+    """Return how many results there have to be."""
     block = input_block(work.items, work.batch_rows)
     return int((item_counts(block, work.rows, work.items) // work.window).sum())
 

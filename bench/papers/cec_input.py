@@ -100,7 +100,7 @@ class Pace:
 
 
 def item_counts(block: pa.Table, rows: int, items: int) -> NDArray[np.int64]:
-    """How many bids each item gets from so many rows of a block that is read over and over."""
+    """Return how many bids each item gets from the rows of a block that is read over and over."""
     column = block.column("item").to_numpy()
     turns, rest = divmod(rows, len(column))
     counts = turns * np.bincount(column, minlength=items)

@@ -51,7 +51,7 @@ def socket_of(descriptor: int) -> socket.socket:
 
 
 def input_block(items: int, batch_rows: int) -> pa.Table:
-    """What the source sends over and over."""
+    """Return the block that the source sends over and over."""
     return bids(max(16 * items, 8 * batch_rows), items, tuple_bytes=TUPLE_BYTES)
 
 

@@ -1,4 +1,4 @@
-"""How cost grows with windows, rate and the size of a window's state: sweeps, and their exponents.
+"""Growth of cost with windows, rate and the size of a window's state: sweeps and their exponents.
 
 An exponent is the slope of a line through the logarithms: cost ~ size^exponent.
 """
@@ -33,7 +33,7 @@ def exponent(sizes: Sequence[float], costs: Sequence[float]) -> float:
 
 
 def by_windows(asked: Options) -> Figures:
-    """From 10,000 to 10,000,000 open windows: a row's time, a recovery, bytes, memory."""
+    """Sweep from 10,000 to 10,000,000 open windows: a row's time, a recovery, bytes, memory."""
     sizes = (5_000, 20_000, 80_000) if asked.quick else (10_000, 100_000, 1_000_000, 10_000_000)
     measured: Figures = {}
     for size in sizes:

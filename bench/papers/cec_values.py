@@ -1,4 +1,4 @@
-"""What the paper says of its figures, as far as its text gives numbers (IV.A to IV.C).
+"""Numbers that the paper's text gives of its figures (IV.A to IV.C).
 
 Its plots have more; a number that the text only bounds is left out rather than guessed.
 """

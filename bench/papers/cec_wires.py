@@ -55,7 +55,7 @@ class SocketSource:
 
 
 class Unlogged:
-    """In place of a queue: what an operator puts out goes to the sink, and nothing is kept."""
+    """Stand-in for a queue: what an operator puts out goes to the sink, and nothing is kept."""
 
     def __init__(self, schema: RecordSchema, send: Send) -> None:
         self.schema = schema

@@ -42,7 +42,7 @@ def task(asked: Options, allocation: Allocation) -> Task:
 
 
 def line(outcome: Outcome, direct_ms: float) -> dict[str, float]:
-    """Of one allocation; a direct move would have loaded for ``direct_ms``."""
+    """Return the figures of one allocation; a direct move would have loaded for ``direct_ms``."""
     moves = max(1, outcome.moves)
     return {
         "moves": outcome.moves,

@@ -41,7 +41,7 @@ WORKERS, SAMPLERS = 4, 1
 OPERATORS = ("all", "late", "again", "sample")
 SAMPLER = "sample"
 PEAK = 0.85
-"""How full the nodes of the first three operators are on average in the busiest step."""
+"""Share that nodes of the first three operators are full on average in the busiest step."""
 OVERLOAD = 0.8
 AVERAGED = 3
 """Steps whose mean load decides."""
@@ -92,9 +92,9 @@ class Outcome:
     """Nodes above the threshold, at each look."""
     looks: int = 0
     load_ms: list[int] = field(default_factory=list)
-    """What each new owner loaded for."""
+    """Milliseconds that each new owner loaded for."""
     direct_ms: list[int] = field(default_factory=list)
-    """Of them those that moved directly, and of the moves before the statistics."""
+    """Milliseconds of those that moved directly, and of the moves before the statistics."""
 
 
 class Job:
@@ -177,7 +177,7 @@ class Job:
         return self.batch - self._before
 
     def await_step(self, step: int) -> int:
-        """Until each query has done this step; the step that they have done then."""
+        """Wait until each query has done this step; return the step that they have done then."""
         wait_for(lambda: self.last() >= step, lambda: f"at step {self.last()}", WAIT_S)
         return self.last()
 
@@ -219,7 +219,7 @@ class Run:
         return self.outcome
 
     def _look(self, step: int) -> int:
-        """Once the next step is done; takes down what each partition had in its last ones."""
+        """Wait for the next step and take down what each partition had in its last ones."""
         done = self.job.await_step(step + 1)
         found, _ = self.job.meter.read()
         # A step is a task of each partition; queries are not all at the same step.
@@ -258,7 +258,7 @@ class Run:
         return await_all(self.job.driver, self._ordered(wanted, protocol), WAIT_S)
 
     def _capacity(self) -> float:
-        """Of a node, in rows a step: what nodes of operators 1 to 3 have in their busiest one."""
+        """Return a node's capacity in rows a step, by operators 1 to 3 in their busiest one."""
         layout = layout_of(self.job.cluster.snapshot())
         sampler = str(self.job.queries[SAMPLER].runId)
         of_workers = np.array([_id(each).query != sampler for each in layout.groups])

@@ -30,16 +30,16 @@ WORKERS, SAMPLERS = 16, 4
 
 @dataclass(frozen=True)
 class Load:
-    """What the paper does not give; a share is of a node."""
+    """Loads that the paper does not give; a share is of a node."""
 
     rows_per_s: float = 8000.0
-    """On average over the 48 minutes, as in 7.1."""
+    """Rows a second on average over the 48 minutes, as in 7.1."""
     peak: float = 0.85
-    """Of the nodes of operators 1 to 3, on average, in the busiest minute."""
+    """Load of the nodes of operators 1 to 3, on average, in the busiest minute."""
     sampler: float = 0.1
-    """Of the nodes of operator 4, always: it samples, so that it costs little."""
+    """Load of the nodes of operator 4, always: it samples, so that it costs little."""
     row_state_bytes: float = 50.0
-    """What operator 2 keeps of a delayed flight."""
+    """Bytes that operator 2 keeps of a delayed flight."""
 
 
 def _on_two_days(steps: int) -> tuple[pa.Table, np.ndarray]:
@@ -52,7 +52,7 @@ def _on_two_days(steps: int) -> tuple[pa.Table, np.ndarray]:
 
 @cache
 def _flights() -> tuple[np.ndarray, np.ndarray, np.ndarray, list[bytes]]:
-    """Of each flight its step, its airplane and whether it was late; the airplanes' names."""
+    """Return each flight's step, airplane and whether it was late; and the airplanes' names."""
     flights, step = _on_two_days(STEPS)
     planes = flights["tailnum"].combine_chunks().dictionary_encode()
     late = pc.greater(flights["dep_delay"], 0).to_numpy(zero_copy_only=False).astype(bool)
@@ -85,7 +85,7 @@ def _counts(groups: int, salt: bytes, late_only: bool) -> Floats:
 
 
 def rows_per_s(groups: int, load: Load) -> dict[str, Floats]:
-    """Of operators 1 to 3: all flights, those that were late, and all again."""
+    """Return series of operators 1 to 3: all flights, those that were late, and all again."""
     counts = {
         "operator 1": _counts(groups, b"1", late_only=False),
         "operator 2": _counts(groups, b"2", late_only=True),

@@ -107,7 +107,7 @@ def measure(task: Task) -> dict[str, Any]:
 
 
 def by_rows(task: Task, outcome: dict[str, Any]) -> dict[str, Any]:
-    """By the rows that a replica lacks; the direct protocol does not depend on them."""
+    """Return times by the rows that a replica lacks; the direct protocol depends on none."""
     moves = outcome["moves"]
     each = task.rows // task.partitions
     return {

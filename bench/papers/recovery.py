@@ -30,7 +30,7 @@ from bench.papers.recovery_tables import TABLES, write_plots
 from bench.papers.report import publish, results_file
 
 STEP_S = 5.0
-"""Of the lines of relative latency."""
+"""Seconds of a step of the lines of relative latency."""
 
 
 def relative_latency(outcome: Outcome, asked: Task) -> list[tuple[float, float]]:
@@ -52,7 +52,7 @@ def relative_latency(outcome: Outcome, asked: Task) -> list[tuple[float, float]]
 
 
 def summary(outcome: Outcome, asked: Task) -> dict[str, Any]:
-    """What the tables and plots have of one case."""
+    """Return what the tables and plots have of one case."""
     points, queries = points_of(outcome, asked), len(asked.shape.outputs)
     lines = relative_latency(outcome, asked)
     gone = [at for at, there in points if there < queries]
@@ -71,7 +71,7 @@ def summary(outcome: Outcome, asked: Task) -> dict[str, Any]:
 
 
 def losses(asked: Task) -> dict[str, dict[str, Any]]:
-    """By policy."""
+    """Return the summaries of the losses by policy."""
     found = {}
     for outcome in run(asked):
         told(outcome, asked)
@@ -80,7 +80,7 @@ def losses(asked: Task) -> dict[str, dict[str, Any]]:
 
 
 def figure_10(chosen: Options) -> dict[str, dict[str, Any]]:
-    """By how many machines were lost, one after the other; for each of them another comes."""
+    """Return summaries by how many machines were lost in turn; for each of them another comes."""
     asked = task(chosen, [], lost=0)
     apart_s = 4 * asked.every_s
     cases = [Case(INCREMENTAL, count, [1.0] * count, apart_s) for count in (1, 2, 3)]
@@ -113,9 +113,9 @@ PARTS: dict[str, Callable[[Options], Any]] = {
     "two_lost": lambda chosen: fewer_lost(chosen, 1 if chosen.quick else 2),
 }
 FEWER_LOST = ("four_lost", "two_lost")
-"""With Figure 12 what Figures 13 to 15 show."""
+"""Parts that Figures 13 to 15 show together with Figure 12."""
 NOT_QUICK = ("figure_10", *FEWER_LOST)
-"""Not in a quick run unless it is asked for them."""
+"""Parts that a quick run leaves out unless it is asked for them."""
 
 
 def with_part(figures: dict[str, Any], part: str, found: Any) -> None:

@@ -1,4 +1,4 @@
-"""What global checkpoints cost a fleet in normal running: Figures 19 and 20 of Su and Zhou."""
+"""Costs of global checkpoints of a fleet in normal running: Figures 19 and 20 of Su and Zhou."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _rows(first: int, count: int) -> pa.Table:
 
 
 def _drained_s(session: Any, folder: Path, rows: int, interval_s: float) -> float:
-    """How long a fleet takes for what waits in its input."""
+    """Return the seconds that a fleet takes for what waits in its input."""
     with open_queue(folder / "input", "x", schema=SCHEMA, partitions=2, timestamp_column="at") as q:
         for first in range(0, rows, 250_000):
             q.append(_rows(first, min(250_000, rows - first)))
@@ -85,7 +85,7 @@ def _is_drained(session: Any, rows: int) -> bool:
 
 
 def _late_s(session: Any, folder: Path, rate: float, paced_s: float, interval_s: float) -> float:
-    """How late rows are on average, at so many rows a second."""
+    """Return how late rows are on average, in seconds, at so many rows a second."""
     with open_queue(folder / "input", "x", schema=SCHEMA, partitions=2, timestamp_column="at") as q:
         q.append(_rows(0, 1))
         latencies = Latencies(session)

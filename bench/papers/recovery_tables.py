@@ -81,7 +81,7 @@ TABLES: tuple[Callable[[Figures], str], ...] = (
 
 
 def write_plots(figures: Figures, folder: Path) -> None:
-    """Those of what has been measured."""
+    """Write the plots of what has been measured."""
     folder.mkdir(parents=True, exist_ok=True)
     if "recovery_figure_12" in figures:
         worst = figures["recovery_figure_12"]

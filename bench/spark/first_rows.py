@@ -1,4 +1,4 @@
-"""How long a query on a long queue takes to its first rows, by where it begins."""
+"""Seconds that a query on a long queue takes to its first rows, by where it begins."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class LongBids:
             yield self._table.set_column(names.index("at"), field, later)
 
     def time_us(self, percent: int) -> int:
-        """Of the row behind so many of all."""
+        """Return the time of the row behind so many percent of all."""
         return self._first_us + self._turns * self._span_us * percent // 100
 
 

@@ -28,7 +28,7 @@ Longs = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Phase:
-    """So many batches of so many random updates; without ``rows`` each key once, in one batch."""
+    """Batches of random updates, ``rows`` in each; without ``rows`` each key once, in one batch."""
 
     name: str
     number: int

@@ -51,7 +51,7 @@ TARGETS = {
     "watermark_batch_p50_vs_none_10k": "report",
 }
 JIT_BATCHES = 5
-"""So many batches may be slow: the JVM still compiles."""
+"""Batches that may be slow, since the JVM still compiles."""
 TARGETS_S = (1.0, 3.0)
 UPDATES, COMMIT = "allUpdatesTimeMs", "commitTimeMs"
 
@@ -83,7 +83,7 @@ class Measured:
     runs: list[Outcome] = field(default_factory=list)
     restarts_s: dict[str, list[float]] = field(default_factory=dict)
     timed_runs: list[Outcome] = field(default_factory=list)
-    """With a watermark."""
+    """Runs with a watermark."""
 
     def timed_batch(self, phase: str) -> float:
         return statistics.median(statistics.median(batch_ms(one, phase)) for one in self.timed_runs)
@@ -93,7 +93,7 @@ class Measured:
 
     @property
     def load_s(self) -> float:
-        """What a restart with all keys takes longer than that with few right before it."""
+        """Return seconds that a restart with all keys takes beyond one with few right before it."""
         pairs = zip(self.restarts_s["big"], self.restarts_s["small"], strict=True)
         return statistics.median(big - small for big, small in pairs)
 
@@ -229,7 +229,7 @@ def load_over_target(asked: Options, target_s: float) -> float:
 
 
 def load_s(batch: dict[str, Any]) -> float:
-    """Of one partition: they load at the same time, and have the same share of the keys."""
+    """Return seconds to load one partition; all load the same share at the same time."""
     return metric(batch, "cecLoadLatencyMs") / PARTITIONS / 1e3
 
 

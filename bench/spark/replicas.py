@@ -75,7 +75,7 @@ def median(values: list[float]) -> float:
 
 
 def extra_ms(outcome: Outcome, protocol: str) -> float:
-    """At least a tenth of a millisecond: a batch may come out faster than its neighbours."""
+    """Return at least a tenth of a millisecond, since a batch may be faster than its neighbours."""
     return max(0.1, median(outcome.moves_ms[protocol]))
 
 

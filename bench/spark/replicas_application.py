@@ -17,7 +17,7 @@ HDFS = f"{_STATE}.HDFSBackedStateStoreProvider"
 
 @dataclass(frozen=True)
 class Task:
-    """What one application does; each part only where it is asked for."""
+    """Work of one application; each part only where it is asked for."""
 
     folder: Path
     provider: str
@@ -25,7 +25,7 @@ class Task:
     replicas: int
     keys: int
     rows: int
-    """Of one batch; every batch after the keys are there renews so many of them at random."""
+    """Rows of one batch; every batch after the keys are there renews so many of them at random."""
     executors: int
     partitions: int
     executor_mb: int
@@ -34,9 +34,9 @@ class Task:
     after: int
     """Batches that are looked at after each kill."""
     kills: int
-    """At each of the two moments."""
+    """Kills at each of the two moments."""
     moves: int
-    """By each protocol."""
+    """Moves by each protocol."""
     every_s: float = 0.0
     """Between the starts of two batches once the keys are there; 0: one after the other."""
     joins: int = 0
@@ -96,7 +96,7 @@ class Application:
         return session
 
     def pace(self) -> None:
-        """From here on a batch starts no sooner than asked for."""
+        """Start no batch from here on sooner than asked for."""
         self.query.stop()
         self.query = self._writer.trigger(processingTime=f"{self.task.every_s} seconds").start()
         self.await_batches(5)
@@ -105,12 +105,12 @@ class Application:
         return [json.loads(each.json) for each in self.query.recentProgress]
 
     def last(self) -> int:
-        """Of this run; -1 before its first batch is done."""
+        """Return the last batch of this run; -1 before its first one is done."""
         progress = self.query.lastProgress
         return -1 if progress is None else int(progress.batchId)
 
     def await_batches(self, count: int) -> list[dict[str, Any]]:
-        """So many more, as they were reported."""
+        """Wait for so many more batches; return them as they were reported."""
         first = self.last() + 1
         self._await(lambda: self.last() >= first + count - 1, count)
         return [each for each in self.batches() if first <= each["batchId"] < first + count]

@@ -28,15 +28,15 @@ class Outcome:
     """Times of batches and loads of one run, in milliseconds."""
 
     batch_ms: list[float] = field(default_factory=list)
-    """Of batches with nothing happening."""
+    """Milliseconds of batches with nothing happening."""
     after_kill_ms: list[float] = field(default_factory=list)
     """The slowest batch after each kill, less what it took Spark to notice."""
     load_ms: dict[str, list[float]] = field(default_factory=dict)
-    """What the stores that moved took to load, after each kill: their sum; by its moment."""
+    """Load times of the stores that moved, summed up for each kill, by its moment."""
     moves_ms: dict[str, list[float]] = field(default_factory=dict)
-    """By protocol: how much longer the batch was than its neighbours."""
+    """Milliseconds that the batch was longer than its neighbours, by protocol."""
     move_load_ms: dict[str, list[float]] = field(default_factory=dict)
-    """By protocol: what the new owner read before the batch."""
+    """Milliseconds that the new owner read before the batch, by protocol."""
     owned_after: list[int] = field(default_factory=list)
     """Partitions that the new executor owned, batch by batch."""
 
@@ -94,7 +94,7 @@ def move(application: Application, cluster: Any, number: int, protocol: str) -> 
 
 
 def move_all(application: Application, cluster: Any, outcome: Outcome) -> None:
-    """So many by each protocol, in turn, so that whatever disturbs the machine disturbs both."""
+    """Move by each protocol in turn, so that whatever disturbs the machine disturbs both."""
     task, number = application.task, 0
     wanted = [("direct", False), ("cpal", True)] * task.moves
     for protocol, is_from_replica in wanted:

@@ -1,4 +1,4 @@
-"""How long a Spark query is away when its driver is killed: a warm standby, and a fresh start.
+"""Outage of a Spark query whose driver is killed: with a warm standby, and with a fresh start.
 
 Both are the same application (`tests/support/drivers/standby_job.py`), a count by key with state in
 our provider and a queue as output. Its driver, Python and JVM, is killed by SIGKILL; what is timed
@@ -36,7 +36,7 @@ TARGETS = {
 BATCHES_BEFORE = 5
 BATCHES_OF_ACTIVE = 20
 EVERY_MS = 400
-"""Of the query with an active standby: longer than two drivers on two cores need for a batch."""
+"""Trigger of the query with an active standby: longer than two drivers on two cores need."""
 MISSES = 3
 
 
@@ -61,7 +61,7 @@ def kill_to_takeover_s(folder: Path, primary: Driver) -> tuple[Driver, float]:
 
 
 def times_of_batches_s(queue: Path) -> list[float]:
-    """When each commit of the output queue was made."""
+    """Return when each commit of the output queue was made."""
     return sorted(each.stat().st_mtime for each in (queue / "log").rglob("*.commit"))
 
 

@@ -1,4 +1,4 @@
-"""What the benchmarks of the source and of the sink share: a session, ten columns, streams."""
+"""Session, ten columns and streams that the benchmarks of the source and of the sink share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from cec_store.connectors import spark as cec_spark
 
 PARTITIONS = 2
 WARM_BATCHES = 3
-"""So many batches are not counted: the JVM still compiles, and workers start."""
+"""Batches that are not counted, since the JVM still compiles and workers start."""
 ITEMS = 1000
 
 

@@ -94,7 +94,7 @@ KINDS = {
 LARGE = ("windowed_append", "windowed_update", "dedup", "dedup_within")
 NEXMARK = ("q5", "q7", "q8")
 _QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""For a JVM that lives a minute: half of its time would go into compiling for later."""
+"""Options of a JVM that lives a minute: half of it would go into compiling for later."""
 _REMOVALS = "_removals_6m_vs_rocksdb"
 
 

@@ -59,7 +59,7 @@ class Outcome:
 
     query: str
     first_batch_s: float
-    """From the start of the query to the end of its first batch."""
+    """Seconds from the start of the query to the end of its first batch."""
     batches: list[dict[str, Any]]
     """Progress of each batch with input."""
 

@@ -43,7 +43,7 @@ OURS = "cec"
 
 @dataclass(frozen=True)
 class Task:
-    """What one process does: show the phases one after the other and run each to its end."""
+    """Work of one process: it shows the phases one after the other and runs each to its end."""
 
     provider: str
     checkpoint: Path
@@ -56,7 +56,7 @@ class Task:
     check: tuple[int, int] | None = None
     """Rows and amounts that the state must sum up to at the end; reading it takes seconds."""
     transform_jar: str = ""
-    """With the processor of a `transformWithState` that runs in place of the aggregate."""
+    """Jar with the processor of a `transformWithState` that runs in place of the aggregate."""
     is_timed: bool = False
     """The aggregate is by window as well, under a watermark: all keys are in a window that stays
     open, so that each batch looks for what has expired and finds nothing."""
@@ -64,10 +64,10 @@ class Task:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a process measured."""
+    """Figures that a process measured."""
 
     first_batch_s: float
-    """From the start of the query to the end of its first batch."""
+    """Seconds from the start of the query to the end of its first batch."""
     batches: dict[str, list[dict[str, Any]]]
     """Progress of each batch, by phase."""
     heap_mb: dict[str, float]
@@ -200,7 +200,7 @@ def measure(task: Task) -> Outcome:
 
 
 def note(outcome: Outcome, task: Task, phase: str, query: StreamingQuery) -> None:
-    """What the phase that has just ended left behind."""
+    """Note what the phase that has just ended left behind."""
     seen = sum(map(len, outcome.batches.values()))
     every = [json.loads(one.json) for one in query.recentProgress]
     outcome.batches[phase] = [one for one in every if one["numInputRows"]][seen:]
