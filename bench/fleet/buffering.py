@@ -78,7 +78,9 @@ class Contest:
             query = writer.start(str(place / "out"))
             query.awaitTermination()
             spent_s = self._cpu_s() - before
-            taken = [each.durationMs["triggerExecution"] / 1e3 for each in query.recentProgress]
+            taken = [
+                progress.durationMs["triggerExecution"] / 1e3 for progress in query.recentProgress
+            ]
         finally:
             shutil.rmtree(place)
         return spent_s, statistics.median(taken)
@@ -95,14 +97,14 @@ def main() -> None:
         session = spark_session.start_session("local[2]")
         contest = Contest(session, chosen.folder, rows // 20)
         places = {"disk": chosen.folder, "memory": MEMORY}
-        found: dict[str, list[tuple[float, float]]] = {name: [] for name in places}
+        runs: dict[str, list[tuple[float, float]]] = {name: [] for name in places}
         contest.run(chosen.folder)
         for number in range(chosen.rounds):
             for name in sorted(places, reverse=bool(number % 2)):
-                found[name].append(contest.run(places[name]))
+                runs[name].append(contest.run(places[name]))
         spark_session.stop_session(session, STOP_S)
-        cpu = {name: statistics.median(e[0] for e in each) for name, each in found.items()}
-        batch = {name: statistics.median(e[1] for e in each) for name, each in found.items()}
+        cpu = {name: statistics.median(e[0] for e in times) for name, times in runs.items()}
+        batch = {name: statistics.median(e[1] for e in times) for name, times in runs.items()}
         for name in places:
             row_ns, batch_ms = cpu[name] / rows * 1e9, batch[name] * 1e3
             print(f"{name}: {row_ns:,.0f} ns a row, {batch_ms:.1f} ms a batch")

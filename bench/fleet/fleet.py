@@ -39,7 +39,7 @@ FASTEST_S, SLOWEST_S = 120.0, 360.0
 def gaps_s(machines: int, scale: float, seed: int) -> list[float]:
     """Between the arrivals of machines that are all asked for at once."""
     drawn = np.random.default_rng(seed).uniform(FASTEST_S, SLOWEST_S, machines) * scale
-    return [float(each) for each in np.diff(np.sort(drawn), prepend=0.0)]
+    return [float(gap) for gap in np.diff(np.sort(drawn), prepend=0.0)]
 
 
 def task(chosen: Options, policies: list[str], lost: int | None = None, seed: int = 7) -> Task:
@@ -71,15 +71,15 @@ def points_of(outcome: Outcome, asked: Task, *, is_strict: bool = False) -> list
     """Queries that are available, second by second until the horizon; strictly, to the end."""
     usual, span_s = usual_of(outcome, asked), (outcome.lost_s, outcome.ended_s)
     allowed_s = 0.0 if is_strict else asked.every_s
-    found = series(outcome.batches, usual, asked.every_s, span_s, allowed_s)
+    points = series(outcome.batches, usual, asked.every_s, span_s, allowed_s)
     if is_strict:
         # Of what would have been seen after the end nothing is known.
-        return found
+        return points
     # It was ended before the horizon where all was well, and goes on as it was at the end: queries
     # may have come back after the last whole second.
     gone = unavailable(outcome.batches, usual, outcome.ended_s, asked.every_s, allowed_s)
-    rest = range(len(found), int(asked.horizon_s))
-    return [*found, *((float(at), len(usual) - len(gone)) for at in rest)]
+    rest = range(len(points), int(asked.horizon_s))
+    return [*points, *((float(at), len(usual) - len(gone)) for at in rest)]
 
 
 @dataclass(frozen=True)
@@ -99,34 +99,34 @@ def told(outcome: Outcome, asked: Task) -> Told:
     points, usual = points_of(outcome, asked), usual_of(outcome, asked)
     strict = points_of(outcome, asked, is_strict=True)
     of = len(usual)
-    found = Told(lost_query_s(points, of), lost_query_s(strict, of), first_back_s(points))
+    case = Told(lost_query_s(points, of), lost_query_s(strict, of), first_back_s(points))
     print(
-        f"{outcome.policy}, {outcome.lost} lost: {found.lost_s:,.0f} s of queries lost (strictly "
-        f"{found.strict_s:,.0f}), one back after {found.first_s:.0f} s, {points[-1][1]} of {of} "
+        f"{outcome.policy}, {outcome.lost} lost: {case.lost_s:,.0f} s of queries lost (strictly "
+        f"{case.strict_s:,.0f}), one back after {case.first_s:.0f} s, {points[-1][1]} of {of} "
         f"available at the end, rows usually {np.median(list(usual.values())):.1f} s late"
     )
     for what, line in (("available", points), ("strictly", strict)):
         shown = line[:: max(1, len(line) // 40)]
-        print(f"  {what}:", " ".join(str(there) for _, there in shown), flush=True)
-    return found
+        print(f"  {what}:", " ".join(str(available) for _, available in shown), flush=True)
+    return case
 
 
 def figures(rounds: Mapping[str, Sequence[Told]]) -> dict[str, float]:
     """Return the figures of the medians of each policy's rounds."""
 
     def median(policy: str, of: Callable[[Told], float]) -> float:
-        return float(np.median([of(each) for each in rounds[policy]]))
+        return float(np.median([of(case) for case in rounds[policy]]))
 
     def over(policy: str, of: Callable[[Told], float]) -> float:
         return median(INCREMENTAL, of) / median(policy, of)
 
     return {
-        "queries_hours_lost_vs_blocking": over(BLOCKING, lambda each: each.lost_s),
-        "queries_hours_lost_vs_spark": over(SPARK, lambda each: each.lost_s),
-        "first_query_back_vs_blocking": over(BLOCKING, lambda each: each.first_s),
-        "strict_vs_blocking": over(BLOCKING, lambda each: each.strict_s),
-        "strict_vs_spark": over(SPARK, lambda each: each.strict_s),
-        "query_s_lost": median(INCREMENTAL, lambda each: each.lost_s),
+        "queries_hours_lost_vs_blocking": over(BLOCKING, lambda case: case.lost_s),
+        "queries_hours_lost_vs_spark": over(SPARK, lambda case: case.lost_s),
+        "first_query_back_vs_blocking": over(BLOCKING, lambda case: case.first_s),
+        "strict_vs_blocking": over(BLOCKING, lambda case: case.strict_s),
+        "strict_vs_spark": over(SPARK, lambda case: case.strict_s),
+        "query_s_lost": median(INCREMENTAL, lambda case: case.lost_s),
     }
 
 
@@ -134,7 +134,7 @@ def main() -> None:
     with options(__doc__, turns=(2, 1), takes="under five minutes") as chosen:
         asked = task(chosen, [INCREMENTAL, BLOCKING, SPARK] * chosen.rounds)
         come_s = np.cumsum(asked.cases[0].gaps_s)
-        print("machines come after", " ".join(f"{each:.0f}" for each in come_s), "s")
+        print("machines come after", " ".join(f"{gap:.0f}" for gap in come_s), "s")
         rounds: dict[str, list[Told]] = {}
         for outcome in run(asked):
             rounds.setdefault(outcome.policy, []).append(told(outcome, asked))

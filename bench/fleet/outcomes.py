@@ -24,13 +24,13 @@ def lateness_of(batches: Batches, names: Sequence[str], before_s: float) -> dict
     Raises:
         ValueError: a query had none.
     """
-    found = {}
+    lateness = {}
     for name in names:
         late = [late for done, late in batches.get(name, ()) if done <= before_s][-USUAL_BATCHES:]
         if not late:
             raise ValueError(f"{name}: no batch was seen before the loss")
-        found[name] = float(np.median(late))
-    return found
+        lateness[name] = float(np.median(late))
+    return lateness
 
 
 def interval_s(every_s: float) -> float:
@@ -46,13 +46,13 @@ def unavailable(
     Args:
         allowed_s: How much later than 1.2 times as late as usual their rows may be.
     """
-    found = []
+    missing = []
     since_s = at_s - interval_s(every_s)
     for name, before in usual.items():
         late = [late for done, late in batches.get(name, ()) if since_s < done <= at_s]
         if not late or float(np.mean(late)) > THETA * before + allowed_s:
-            found.append(name)
-    return found
+            missing.append(name)
+    return missing
 
 
 def series(
@@ -77,7 +77,7 @@ def series(
 
 def lost_query_s(points: Sequence[tuple[float, int]], queries: int) -> float:
     """The area of unavailable queries over time, in seconds of one query."""
-    return float(sum(queries - there for _, there in points))
+    return float(sum(queries - available for _, available in points))
 
 
 def first_back_s(points: Sequence[tuple[float, int]]) -> float:
@@ -85,7 +85,7 @@ def first_back_s(points: Sequence[tuple[float, int]]) -> float:
 
     Where the failure is never felt by all of them, until the least are.
     """
-    least = min(there for _, there in points)
-    low = next(place for place, (_, there) in enumerate(points) if there == least)
-    later = [at for at, there in points[low:] if there > least]
+    least = min(available for _, available in points)
+    low = next(place for place, (_, available) in enumerate(points) if available == least)
+    later = [at for at, available in points[low:] if available > least]
     return later[0] if later else points[-1][0]

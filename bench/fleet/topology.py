@@ -53,14 +53,18 @@ class Shape:
     def readers(self) -> list[tuple[int, ...]]:
         """The windows that each of the further operators reads."""
         counts = range(2, self.windows + 1)
-        return [each for count in counts for each in combinations(range(self.windows), count)]
+        return [
+            combination
+            for count in counts
+            for combination in combinations(range(self.windows), count)
+        ]
 
     @property
     def reads(self) -> dict[str, tuple[str, ...]]:
         """Return by query the names of those it reads; the parser's input is nobody's output."""
         windows = {f"O{number}": (PARSER,) for number in range(self.windows)}
         further = {
-            f"O{self.windows + place}": tuple(f"O{each}" for each in chosen)
+            f"O{self.windows + place}": tuple(f"O{number}" for number in chosen)
             for place, chosen in enumerate(self.readers)
         }
         return {PARSER: (), **windows, **further}
@@ -84,12 +88,12 @@ class Shape:
         """
         drawn = hashtags(np.random.default_rng(0), int(self.tweets_per_s * self.every_s * 20))
         batches = drawn.reshape(20, -1)
-        tags = float(np.mean([np.unique(each).size for each in batches])) / self.every_s
+        tags = float(np.mean([np.unique(batch).size for batch in batches])) / self.every_s
         written = {PARSER: float(self.tweets_per_s)}
         for number in range(self.windows):
             written[f"O{number}"] = tags * (WIDTHS_S[number] / SLIDE_S)
         return {
-            name: [written[each] for each in reads] or [float(self.tweets_per_s)]
+            name: [written[source] for source in reads] or [float(self.tweets_per_s)]
             for name, reads in self.reads.items()
         }
 
@@ -128,8 +132,8 @@ def _kept(row_ms: float) -> Callable[..., Any]:
     from pyspark.sql import functions as f
 
     def function(first: Any, *more: Any) -> Any:
-        for each in more:
-            first = first.unionByName(each)
+        for other in more:
+            first = first.unionByName(other)
         late = _spending(first.withWatermark("at", "1 minute"), row_ms)
         kept = late.groupBy("tag").agg(f.max("count").alias("count"), f.max("at").alias("at"))
         return kept.select("tag", "count", "at")
@@ -151,7 +155,7 @@ def declared(folder: Path, shape: Shape, rules: Rules) -> Fleet:
             function = _kept(row_ms)
         fleet.query(
             name, function, cost=costs[name] + BATCH_CORE_S / shape.every_s, every_s=shape.every_s,
-            reads=[str(folder / each) for each in reads or ("tweets",)],
+            reads=[str(folder / queue) for queue in reads or ("tweets",)],
             writes=str(folder / name), output_mode="append" if name == PARSER else "update",
             priority=None if name == PARSER else 1,
             # A batch of all that has waited would keep its cores from the others until it is done.
@@ -206,6 +210,9 @@ class Tweets:
             hashtags(self._dice, self._rows), np.ones(self._rows, np.int64), now
         )  # fmt: skip
         return pa.table(
-            [pa.array(each).cast(field.type) for each, field in zip(columns, TWEETS, strict=True)],
+            [
+                pa.array(column).cast(field.type)
+                for column, field in zip(columns, TWEETS, strict=True)
+            ],
             schema=TWEETS,
         )

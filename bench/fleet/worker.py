@@ -117,8 +117,8 @@ class Latencies:
 
     def look(self) -> None:
         for query in self._streams.active:
-            for each in query.recentProgress:
-                self._take(str(query.runId), query.name, each)
+            for progress in query.recentProgress:
+                self._take(str(query.runId), query.name, progress)
 
     def _take(self, run: str, name: str, progress: Any) -> None:
         place = (run, int(progress.batchId))
@@ -212,9 +212,9 @@ class Loss:
         def is_idle() -> bool:
             nonlocal idle
             self._watch_until(time.time() + 1.0)
-            seen = [each.status for each in self.lab.session.streams.active]
+            seen = [query.status for query in self.lab.session.streams.active]
             is_so = len(seen) == len(self.lab.task.shape.reads) and not any(
-                each["isDataAvailable"] or each["isTriggerActive"] for each in seen
+                status["isDataAvailable"] or status["isTriggerActive"] for status in seen
             )
             idle = idle + 1 if is_so else 0
             return idle > 2 * self.lab.task.every_s
@@ -260,13 +260,13 @@ class Loss:
             self.outcome.arrived_s.append(time.time())
 
     def _is_well(self) -> bool:
-        found, outcome = self.latencies.found, self.outcome
+        latencies, outcome = self.latencies.found, self.outcome
         every_s = self.lab.task.every_s
         # What the last loss did to batches that were under way is seen once these are done.
         if time.time() < outcome.arrived_s[-1] + SEEN_AFTER * every_s:
             return False
-        usual = lateness_of(found, self.names, outcome.lost_s)
-        return not unavailable(found, usual, time.time(), every_s, every_s)
+        usual = lateness_of(latencies, self.names, outcome.lost_s)
+        return not unavailable(latencies, usual, time.time(), every_s, every_s)
 
     def _watch_until(self, end_s: float, is_enough: Callable[[], bool] = lambda: False) -> None:
         while time.time() < end_s and not is_enough():
@@ -277,32 +277,32 @@ class Loss:
 def measure(task: Task) -> list[dict[str, Any]]:
     with Tweets(task.folder, task.shape) as tweets:
         lab = Lab(task, tweets)
-        found: list[dict[str, Any]] = []
+        outcomes: list[dict[str, Any]] = []
         try:
             for case in task.cases:
-                found.append(asdict(Loss(lab, case).run()))
-                _keep(task, found)
-            return found
+                outcomes.append(asdict(Loss(lab, case).run()))
+                _keep(task, outcomes)
+            return outcomes
         finally:
             lab.stop()
 
 
-def _keep(task: Task, found: Sequence[Mapping[str, Any]]) -> None:
+def _keep(task: Task, outcomes: Sequence[Mapping[str, Any]]) -> None:
     """Keep what was told in ``build/bench/outcomes``: a run takes hours and may be cut short."""
     KEPT.mkdir(parents=True, exist_ok=True)
     path = KEPT / f"{task.folder.parent.name}-{task.folder.name}.json"
-    path.write_text(json.dumps({"task": asdict(task), "outcomes": found}, default=str))
+    path.write_text(json.dumps({"task": asdict(task), "outcomes": outcomes}, default=str))
 
 
 def run(task: Task) -> list[Outcome]:
     """Run the task in a process group of its own, which is gone at the end."""
     told: Sequence[Mapping[str, Any]] = run_apart(__file__, task.folder, asdict(task))
-    return [Outcome(**each) for each in told]
+    return [Outcome(**outcome) for outcome in told]
 
 
 def main(path: str) -> None:
     told = json.loads(Path(path).read_text())
-    cases = [Case(**each) for each in told["cases"]]
+    cases = [Case(**case) for case in told["cases"]]
     outcomes = measure(Task(**{**told, "folder": Path(told["folder"]), "cases": cases}))
     Path(path).write_text(json.dumps(outcomes))
 

@@ -68,13 +68,13 @@ def options(
     if has_before:
         parser.add_argument("--before", type=Path, help="a checkout to be compared with")
     asked = parser.parse_args()
-    usual = [each for each in parts if not (asked.quick and each in long_parts)]
-    wanted = getattr(asked, "only", None) or usual
+    usual = [part for part in parts if not (asked.quick and part in long_parts)]
+    named = getattr(asked, "only", None) or usual
     asked.dir.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(dir=asked.dir))
     try:
         rounds = asked.rounds or (quick if asked.quick else full)
-        chosen = tuple(each for each in parts if each in wanted)
+        chosen = tuple(part for part in parts if part in named)
         before = getattr(asked, "before", None)
         yield Options(asked.quick, rounds, asked.scale, folder, chosen, before)
     finally:
@@ -124,7 +124,7 @@ def race(contestants: Mapping[str, Callable[[], float]], rounds: int) -> dict[st
         for name in names[first:] + names[:first]:
             gc.collect()
             seconds[name].append(contestants[name]())
-    return {name: Timing(tuple(found)) for name, found in seconds.items()}
+    return {name: Timing(tuple(turns)) for name, turns in seconds.items()}
 
 
 @contextmanager

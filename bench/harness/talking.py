@@ -28,8 +28,8 @@ class Talking:
         line = self.process.stdout.readline()
         if not line:
             raise SystemExit("a process of the benchmark has died")
-        found: dict[str, Any] = json.loads(line)
-        return found
+        event: dict[str, Any] = json.loads(line)
+        return event
 
     def rest(self) -> Iterator[dict[str, Any]]:
         """Yield what it says until it ends."""

@@ -113,7 +113,7 @@ def main(asked: Options) -> None:
     lost = wrong_windows(whole_path, windows) + wrong_windows(killed_path, windows)
     figures = {
         "burst_windows": windows,
-        "burst_rss_gb": max(each.rss_gb for each in (whole, killed, gone_on)),
+        "burst_rss_gb": max(run.rss_gb for run in (whole, killed, gone_on)),
         "burst_lost": lost + shown,
         "burst_frames": frames,
         "burst_s": whole.figures["burst_s"],

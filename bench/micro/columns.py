@@ -85,15 +85,15 @@ def write_parquet(path: Path, rows: pa.Table) -> float:
 
 def read(path: Path, columns: Sequence[str] | None = None) -> float:
     with stopwatch() as taken:
-        found = read_queue(path, columns=columns).read_all()
-    assert found.num_rows
+        table = read_queue(path, columns=columns).read_all()
+    assert table.num_rows
     return taken[0]
 
 
 def read_parquet(path: Path, columns: Sequence[str] | None = None) -> float:
     with stopwatch() as taken:
-        found = pq.read_table(path / "rows.parquet", columns=columns)
-    assert found.num_rows
+        table = pq.read_table(path / "rows.parquet", columns=columns)
+    assert table.num_rows
     return taken[0]
 
 

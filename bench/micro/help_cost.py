@@ -11,13 +11,13 @@ HELP = "import sys; sys.argv[1:] = ['--help']; from cec_store.cli import main; m
 
 def help_cpu_ms(runs: int = 5) -> float:
     """The least of some runs, user and system time together."""
-    found = []
+    times_s = []
     for _ in range(runs):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         subprocess.run([sys.executable, "-c", HELP], check=True, stdout=subprocess.DEVNULL)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        found.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    return round(min(found) * 1000, 1)
+        times_s.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    return round(min(times_s) * 1000, 1)
 
 
 if __name__ == "__main__":

@@ -87,9 +87,9 @@ def main(asked: Options) -> None:
     total = asked.size(2_000_000_000, 120_000_000)
     made = make_state_log(path, total, asked.size(1_000_000, 100_000), asked.size(100_000, 20_000))
     folder = LocalFolder(path)
-    found = verify(folder)
-    if not found.is_sound:
-        raise SystemExit(f"the log is damaged: {found.faults[:3]}")
+    verdict = verify(folder)
+    if not verdict.is_sound:
+        raise SystemExit(f"the log is damaged: {verdict.faults[:3]}")
     frames = extent_stretches(StateLog(folder).version_reader())
     results = race(
         {

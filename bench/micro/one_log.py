@@ -109,8 +109,8 @@ def local_figures(name: str, asked: Options) -> Figures:
             figures["reader_poll_us"] = median_us(times, lambda: look(reader))
     made = [opened(place(), name)]
     figures["create_ms"] = median_us(openings, lambda: made.append(opened(place(), name))) / 1000
-    for each in made:
-        each.close()
+    for opened_queue in made:
+        opened_queue.close()
     with opened(place(), name) as queue:
         path = queue_path(queue)
         for _ in range(20):
@@ -191,11 +191,14 @@ def opening_requests(asked: Options) -> Figures:
 def measured(asked: Options) -> Figures:
     figures: Figures = {}
     for name in LAYOUTS:
-        found = local_figures(name, asked)
+        layout_figures = local_figures(name, asked)
         with s3_server() as address, proxy_to(address) as proxy:
-            found |= store_figures(name, proxy, asked)
-        print(f"{name:6}" + ", ".join(f"{what} {value:,.1f}" for what, value in found.items()))
-        figures |= {f"{what}_{name}": value for what, value in found.items()}
+            layout_figures |= store_figures(name, proxy, asked)
+        print(
+            f"{name:6}"
+            + ", ".join(f"{what} {value:,.1f}" for what, value in layout_figures.items())
+        )
+        figures |= {f"{what}_{name}": value for what, value in layout_figures.items()}
     return figures | opening_requests(asked)
 
 
@@ -214,16 +217,16 @@ def main() -> None:
         if asked.before is None:
             report(measured(asked))
             return
-        here, there = [], []
+        here, before = [], []
         for turn in range(asked.rounds):
             folder = asked.folder / str(turn)
             folder.mkdir()
             here.append(measured(Options(asked.quick, 1, asked.scale, folder)))
-            there.append(measured_there(asked))
+            before.append(measured_there(asked))
         figures = here[-1]
         for name in LAYOUTS:
-            for what in (f"{each}_{name}" for each in COMPARED):
-                best = [min(turn[what] for turn in turns) for turns in (here, there)]
+            for what in (f"{figure}_{name}" for figure in COMPARED):
+                best = [min(turn[what] for turn in turns) for turns in (here, before)]
                 figures[f"{what}_vs_before"] = best[0] / best[1]
         report(figures)
 

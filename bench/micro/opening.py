@@ -79,17 +79,17 @@ def opening_reads(path: Path) -> int:
 
 def measure_opening(asked: Options) -> dict[str, float]:
     size_bytes = asked.size(SEGMENT_MB, SEGMENT_MB_QUICK) * 1_000_000
-    found = []
-    for name, wanted in (("short", size_bytes // SHORTER), ("long", size_bytes)):
-        actual = build(asked.folder / name, wanted)
+    sizes = []
+    for name, wanted_bytes in (("short", size_bytes // SHORTER), ("long", size_bytes)):
+        actual = build(asked.folder / name, wanted_bytes)
         with stopwatch() as taken:
             read = opening_reads(asked.folder / name)
-        found.append((actual, read))
+        sizes.append((actual, read))
         print(
             f"a newest segment of {actual / 1e6:,.1f} MB: {read / 1e3:,.1f} kB read to open it "
             f"({taken[0] * 1e3:,.1f} ms for reading and appending)"
         )
-    (short, short_read), (long, long_read) = found
+    (short, short_read), (long, long_read) = sizes
     slope = (long_read - short_read) / (long - short)
     at_1_gb = long_read + max(0.0, slope) * max(0.0, 1e9 - long)
     return {"open_reads_per_gb": at_1_gb / 1e6}

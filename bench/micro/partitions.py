@@ -85,14 +85,14 @@ def commit_ms(store: Store, partitions: int, commits: int) -> list[float]:
     """Return the milliseconds of each commit of a new queue."""
     log, dice = ReferenceLog(store), random.Random(5)
     state = log.make(making(SCHEMA, partitions, {}, FIRST_US))
-    found = []
+    times_ms = []
     for batch in range(commits):
         rows, now_us = segments(batch, partitions, dice), FIRST_US + 1_000_000 * batch + 1_200_000
         began = time.perf_counter()
         after = partial(batch_after, query=QUERY, batch=batch, segments=rows, now_us=now_us)
         state = log.add(state, after)
-        found.append(1000 * (time.perf_counter() - began))
-    return found
+        times_ms.append(1000 * (time.perf_counter() - began))
+    return times_ms
 
 
 def main() -> None:
@@ -113,10 +113,9 @@ def main() -> None:
         commit_ms(fewer, FEWER_PARTITIONS, commits)
         figures["driver_bytes_per_row"] = fewer.moved_bytes / (ROWS * commits)
         figures["driver_bytes_per_row_1000_partitions"] = local.moved_bytes / (ROWS * commits)
-        for partitions, each in ((FEWER_PARTITIONS, fewer), (PARTITIONS, local)):
-            print(
-                f"{partitions:5,} partitions: {each.moved_bytes / (ROWS * commits):.3f} bytes a row"
-            )
+        for partitions, measured in ((FEWER_PARTITIONS, fewer), (PARTITIONS, local)):
+            row_bytes = measured.moved_bytes / (ROWS * commits)
+            print(f"{partitions:5,} partitions: {row_bytes:.3f} bytes a row")
         report(figures)
 
 

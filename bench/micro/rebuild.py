@@ -72,9 +72,9 @@ def reference(path: Path) -> Found:
     chain = Chain(LocalFolder(path))
     frame = chain.last()
     seen: set[Any] = set()
-    found: Found = {}
+    footprints: Found = {}
     count = frame.header.open_windows if frame else 0
-    while frame is not None and len(found) < count:
+    while frame is not None and len(footprints) < count:
         records = chain.records(frame, backward=True)
         kinds = records.column(KIND).to_pylist()
         positions = records.column(input_column(0)).to_pylist()
@@ -87,11 +87,11 @@ def reference(path: Path) -> Found:
             seen.add(key)
             if kinds[row] != RecordKind.RESULT:
                 state = tuple(column[row] for column in states)
-                found[key] = (frame.header.first_offset + row, positions[row], state)
-                if len(found) == count:
+                footprints[key] = (frame.header.first_offset + row, positions[row], state)
+                if len(footprints) == count:
                     break
         frame = chain.before(frame)
-    return found
+    return footprints
 
 
 def reference_time(path: Path) -> float:
@@ -100,11 +100,13 @@ def reference_time(path: Path) -> float:
     return taken[0]
 
 
-def require_equal(found: EventualCheckpoint, expected: Found) -> None:
+def require_equal(checkpoint: EventualCheckpoint, expected: Found) -> None:
     """The loop and the rebuild must have done the same work."""
-    states = zip(*(column.to_pylist() for column in found.states.flatten()), strict=True)
-    rows = zip(found.offsets.tolist(), found.positions[:, 0].tolist(), states, strict=True)
-    if dict(zip(found.keys.field(0).to_pylist(), rows, strict=True)) != expected:
+    states = zip(*(column.to_pylist() for column in checkpoint.states.flatten()), strict=True)
+    rows = zip(
+        checkpoint.offsets.tolist(), checkpoint.positions[:, 0].tolist(), states, strict=True
+    )
+    if dict(zip(checkpoint.keys.field(0).to_pylist(), rows, strict=True)) != expected:
         raise AssertionError("the rebuild and the reference found different windows")
 
 

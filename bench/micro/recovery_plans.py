@@ -86,7 +86,7 @@ def silent() -> Iterator[None]:
 
 def shares_of_optimum(how: Drawn, topologies: int) -> dict[str, list[float]]:
     """Return by planner its plans' priorities over the optimum's, means by amount of room."""
-    found: dict[str, list[float]] = {name: [] for name in PLANNERS}
+    means: dict[str, list[float]] = {name: [] for name in PLANNERS}
     for share in SHARES:
         ratios: dict[str, list[float]] = {name: [] for name in PLANNERS}
         for seed in range(topologies):
@@ -96,9 +96,9 @@ def shares_of_optimum(how: Drawn, topologies: int) -> dict[str, list[float]]:
                 best = optimum(outage, room).priority
             for name, planner in PLANNERS.items() if best else ():
                 ratios[name].append(planner(outage, room).priority / best)
-        for name, each in ratios.items():
-            found[name].append(float(np.mean(each)) if each else 1.0)
-    return found
+        for name, shares in ratios.items():
+            means[name].append(float(np.mean(shares)) if shares else 1.0)
+    return means
 
 
 def figure_16(asked: Options) -> dict[str, float]:
@@ -107,10 +107,10 @@ def figure_16(asked: Options) -> dict[str, float]:
     print(f"{'':24} {'':18}" + "".join(f"{share:8.0%}" for share in SHARES))
     means: dict[str, list[float]] = {name: [] for name in PLANNERS}
     for setting, how in SETTINGS.items():
-        for name, each in shares_of_optimum(how, topologies).items():
-            print(f"{setting:24} {name:18}" + "".join(f"{value:8.3f}" for value in each))
-            means[name].append(float(np.mean(each)))
-    return {name: float(np.mean(each)) for name, each in means.items()}
+        for name, shares in shares_of_optimum(how, topologies).items():
+            print(f"{setting:24} {name:18}" + "".join(f"{value:8.3f}" for value in shares))
+            means[name].append(float(np.mean(shares)))
+    return {name: float(np.mean(shares)) for name, shares in means.items()}
 
 
 def exact_ones(asked: Options) -> None:
@@ -126,7 +126,7 @@ def plan_times(asked: Options) -> float:
     how = Drawn(queries=max(3, queries), size=SIZE, sharing_max=3)
     topology = drawn(how, np.random.default_rng(1))
     assert topology.needed_by, "of the graph alone: it is known before anything fails"
-    contestants = {name: partial(seconds, each, topology) for name, each in PLANNERS.items()}
+    contestants = {name: partial(seconds, planner, topology) for name, planner in PLANNERS.items()}
     timings = race(contestants, asked.rounds)
     print(
         f"{len(topology.outputs):,} queries, {len(topology.partitions):,} partitions, room for half"

@@ -90,9 +90,9 @@ def scan(chain: Chain, moments: Sequence[int]) -> float:
 
 def check(chain: Chain, index: TimestampIndex, moments: Sequence[int]) -> None:
     for moment_us in moments:
-        found = index.find_timestamp(moment_us, chain)
-        assert found is not None
-        assert found == chain.find_timestamp(moment_us)
+        place = index.find_timestamp(moment_us, chain)
+        assert place is not None
+        assert place == chain.find_timestamp(moment_us)
 
 
 def measure(asked: Options, name: str, frames: int) -> tuple[dict[str, Timing], dict[str, float]]:

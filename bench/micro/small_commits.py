@@ -18,5 +18,5 @@ def load_small_commits_ratio(folder: Path, quick: bool) -> float:
     from support.spark.jvm import run_jvm
 
     commits = COMMITS_QUICK if quick else COMMITS
-    found = run_jvm("load", timeout_s=900, root=folder, commits=commits, rounds=ROUNDS)
-    return float(found["smallMs"] / found["oneMs"])
+    times = run_jvm("load", timeout_s=900, root=folder, commits=commits, rounds=ROUNDS)
+    return float(times["smallMs"] / times["oneMs"])

@@ -198,11 +198,13 @@ def gap(asked: Options, number: int) -> tuple[float, float]:
 
 
 def gaps(asked: Options) -> dict[str, float]:
-    found = [gap(asked, number) for number in range(max(1, asked.rounds))]
+    measured = [gap(asked, number) for number in range(max(1, asked.rounds))]
     return {
-        "active_gap_ms_vs_detection": statistics.median(silent / known for silent, known in found),
-        "active_gap_ms": statistics.median(silent for silent, _ in found) * 1e3,
-        "detection_ms": statistics.median(known for _, known in found) * 1e3,
+        "active_gap_ms_vs_detection": statistics.median(
+            silent / known for silent, known in measured
+        ),
+        "active_gap_ms": statistics.median(silent for silent, _ in measured) * 1e3,
+        "detection_ms": statistics.median(known for _, known in measured) * 1e3,
     }
 
 
@@ -242,10 +244,10 @@ def overhead(asked: Options) -> dict[str, float]:
     settings = {"queue": str(path), "items": items, "rows_per_s": rows_per_s,
                 "began_s": now_s}  # fmt: skip
     end_s = now_s + 60 + turns * turn_s
-    said: list[dict[str, Any]] = []
+    events: list[dict[str, Any]] = []
     with process("primary", **settings, core=0, end_s=end_s) as primary:
         # All the time: a primary whose pipe is full stands still.
-        listener = threading.Thread(target=lambda: said.extend(primary.rest()))
+        listener = threading.Thread(target=lambda: events.extend(primary.rest()))
         listener.start()
         time.sleep(1.0)
         core = (os.cpu_count() or 1) - 1
@@ -265,7 +267,7 @@ def overhead(asked: Options) -> dict[str, float]:
     costs: dict[bool, list[float]] = {True: [], False: []}
     for (start_s, is_followed), (stop_s, _) in pairwise(marks):
         # A fifth of a second passes until what was stopped has caught up.
-        inside = [each for each in said if start_s + 0.2 < each["at_s"] < stop_s]
+        inside = [event for event in events if start_s + 0.2 < event["at_s"] < stop_s]
         rows = inside[-1]["rows"] - inside[0]["rows"]
         costs[is_followed].append((inside[-1]["cpu_s"] - inside[0]["cpu_s"]) / rows)
     pairs = [a / b - 1 for a, b in zip(costs[True], costs[False], strict=True)]

@@ -112,9 +112,9 @@ def deviation(ours: float, theirs: float) -> float:
     return abs(ours - theirs) / theirs
 
 
-def table_6_deviations(found: Figures) -> dict[str, float]:
+def table_6_deviations(figures: Figures) -> dict[str, float]:
     return {
-        f"{network}, {scheme}, {what}": deviation(found[network][scheme][field], theirs)
+        f"{network}, {scheme}, {what}": deviation(figures[network][scheme][field], theirs)
         for network, schemes in paper.TABLE_6.items()
         for scheme, printed in schemes.items()
         for what, field, theirs in zip(
@@ -123,14 +123,16 @@ def table_6_deviations(found: Figures) -> dict[str, float]:
     }
 
 
-def sweep_deviations(found: Figures, printed: Mapping[int, tuple[float, ...]]) -> dict[str, float]:
+def sweep_deviations(
+    figures: Figures, printed: Mapping[int, tuple[float, ...]]
+) -> dict[str, float]:
     cells = (
         ("passive standby", "overhead_percent"),
         ("passive standby", "recovery_ms"),
         ("upstream backup", "recovery_ms"),
     )
     return {
-        f"{tuples}, {scheme}, {field}": deviation(found[str(tuples)][scheme][field], theirs)
+        f"{tuples}, {scheme}, {field}": deviation(figures[str(tuples)][scheme][field], theirs)
         for tuples, values in printed.items()
         for (scheme, field), theirs in zip(cells, values, strict=True)
     }
@@ -139,7 +141,7 @@ def sweep_deviations(found: Figures, printed: Mapping[int, tuple[float, ...]]) -
 def reading(variant: Variant, size: Size) -> Figures:
     """Return how far one way to read the paper comes from all that it prints."""
 
-    def found(networks: dict[Any, Network]) -> Figures:
+    def points(networks: dict[Any, Network]) -> Figures:
         return {
             str(name): {
                 scheme.value: asdict(point_of(variant, network, scheme, size)) for scheme in PAPERS
@@ -147,15 +149,15 @@ def reading(variant: Variant, size: Size) -> Figures:
             for name, network in networks.items()
         }
 
-    six = found(NETWORKS)
+    six = points(NETWORKS)
     chain = aggregate_network(operators=5)
     cells = table_6_deviations(six)
     odd = cells.pop(ODD_CELL)
     return {
         "table_6": max(cells.values()),
         "odd_cell": odd,
-        "table_7": max(sweep_deviations(found(windows()), paper.TABLE_7).values()),
-        "table_8": max(sweep_deviations(found(advances()), paper.TABLE_8).values()),
+        "table_7": max(sweep_deviations(points(windows()), paper.TABLE_7).values()),
+        "table_8": max(sweep_deviations(points(advances()), paper.TABLE_8).values()),
         "active_filter_ms": six["filter"]["active standby"]["recovery_ms"],
         "active_aggregate_ms": six["aggregate"]["active standby"]["recovery_ms"],
         "upstream_5_ms": point_of(variant, chain, Scheme.UPSTREAM, size).recovery_ms,
@@ -186,12 +188,12 @@ def readings(table_7: Figures, size: Size) -> Figures:
     return {name: reading(variant, size) for name, variant in variants.items()}
 
 
-def headline(found: Figures) -> dict[str, float]:
-    six = table_6_deviations(found["availability_table_6"])
+def headline(figures: Figures) -> dict[str, float]:
+    six = table_6_deviations(figures["availability_table_6"])
     others = [value for name, value in six.items() if name != ODD_CELL]
-    seven = sweep_deviations(found["availability_table_7"], paper.TABLE_7)
-    eight = sweep_deviations(found["availability_table_8"], paper.TABLE_8)
-    chain = found["availability_figure_7"]["5"]["upstream backup"]["recovery_ms"]
+    seven = sweep_deviations(figures["availability_table_7"], paper.TABLE_7)
+    eight = sweep_deviations(figures["availability_table_8"], paper.TABLE_8)
+    chain = figures["availability_figure_7"]["5"]["upstream backup"]["recovery_ms"]
     return {
         "table6_max_deviation": max(six.values()),
         "table6_max_deviation_but_one_cell": max(others),
@@ -203,16 +205,16 @@ def headline(found: Figures) -> dict[str, float]:
 
 def simulated(size: Size) -> Figures:
     """All that the paper has, and the ways to read it."""
-    found: Figures = {
+    figures: Figures = {
         "availability_table_6": all_lines(NETWORKS, size),
         "availability_table_7": all_lines(windows(), size),
         "availability_table_8": all_lines(advances(), size),
         "availability_figure_6": by_interval(size),
         "availability_figure_7": by_operators(size),
     }
-    found["availability_readings"] = readings(found["availability_table_7"], size)
-    found["availability_headline"] = headline(found)
-    return found
+    figures["availability_readings"] = readings(figures["availability_table_7"], size)
+    figures["availability_headline"] = headline(figures)
+    return figures
 
 
 def main(asked: Options) -> None:
@@ -222,15 +224,15 @@ def main(asked: Options) -> None:
     if asked.quick:
         size = replace(size, run_s=10.0, failures=20)
     machine = describe(asked.folder)
-    found = simulated(size)
+    figures = simulated(size)
     machine["command"] = "python bench/papers/availability.py" + " --quick" * asked.quick
     machine["took"] = f"{time.perf_counter() - began:.0f} s"
-    found["availability_machine"] = machine
-    publish(found, "availability", TABLES, write_plots, quick=asked.quick)
-    for name, each in found["availability_readings"].items():
-        tables = "  ".join(f"table {n}: {100 * each[f'table_{n}']:5.1f} %" for n in (6, 7, 8))
+    figures["availability_machine"] = machine
+    publish(figures, "availability", TABLES, write_plots, quick=asked.quick)
+    for name, deviations in figures["availability_readings"].items():
+        tables = "  ".join(f"table {n}: {100 * deviations[f'table_{n}']:5.1f} %" for n in (6, 7, 8))
         print(f"{name:<44} {tables}")
-    report(found["availability_headline"])
+    report(figures["availability_headline"])
 
 
 if __name__ == "__main__":

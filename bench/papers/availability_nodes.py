@@ -135,7 +135,7 @@ def standby(settings: Settings) -> None:
     assert done is not None
     report = done.report
     say(detected_s=moments_s[0], done_s=time.monotonic(), input_again=report.replayed_rows,
-        lost=sum(each.end - each.first for each in report.skipped))  # fmt: skip
+        lost=sum(gap.end - gap.first for gap in report.skipped))  # fmt: skip
     go_on(done.runner, interval_s, time.monotonic() + 0.5)
     done.queue.close()
     if done.lease is not None:

@@ -28,11 +28,11 @@ def write_plots(figures: Figures, folder: Path) -> None:
     for name in ("availability_figure_6", "availability_figure_7"):
         _, ax = plt.subplots(figsize=(7, 3.4))
         for line, (colour, style) in STYLES.items():
-            points = [each[line] for each in figures[name].values() if line in each]
+            points = [point[line] for point in figures[name].values() if line in point]
             if points:
                 ax.plot(
-                    [each["overhead_percent"] for each in points],
-                    [each["recovery_ms"] for each in points],
+                    [point["overhead_percent"] for point in points],
+                    [point["recovery_ms"] for point in points],
                     style, color=colour, label=line, markersize=4,
                 )  # fmt: skip
         ax.set_xlabel("bandwidth overhead, %")

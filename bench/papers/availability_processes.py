@@ -73,7 +73,7 @@ def node(role: str, settings: dict[str, Any]) -> Iterator[Talking]:
 
 
 def log_bytes(queue: Path) -> int:
-    return sum(each.stat().st_size for each in queue.glob("*.seg"))
+    return sum(segment.stat().st_size for segment in queue.glob("*.seg"))
 
 
 def chain_of(path: Path) -> Chain:
@@ -129,8 +129,8 @@ def failure(
     )  # fmt: skip
 
 
-def median(found: list[Measured]) -> Measured:
-    rows = [asdict(each) for each in found]
+def median(measured: list[Measured]) -> Measured:
+    rows = [asdict(one) for one in measured]
     return Measured(**{name: statistics.median(row[name] for row in rows) for name in rows[0]})
 
 
@@ -146,7 +146,7 @@ def points(asked: Options) -> dict[str, dict[str, dict[str, float]]]:
     """Return the points by interval and line; failures of all lines take turns."""
     rng = random.Random(2005)
     size = Size(runs=3, run_s=10.0, failures=20) if asked.quick else Size(runs=10)
-    found: dict[str, dict[str, dict[str, float]]] = {}
+    figures: dict[str, dict[str, dict[str, float]]] = {}
     for ms in (50,) if asked.quick else INTERVALS_MS:
         measured: dict[str, list[Measured]] = {name: [] for name in LINES}
         for number in range(asked.rounds):
@@ -155,11 +155,11 @@ def points(asked: Options) -> dict[str, dict[str, dict[str, float]]]:
                 pause_s = rng.uniform(0, ms / 1e3)
                 measured[name].append(failure(folder, scheme, factor, ms / 1e3, pause_s))
         bare = median(measured["upstream backup"]).log_bytes_per_tuple
-        found[str(ms)] = {}
+        figures[str(ms)] = {}
         for name, (scheme, factor) in LINES.items():
             middle = median(measured[name])
             model = simulated(scheme, factor, ms / 1e3, size)
-            found[str(ms)][name] = {
+            figures[str(ms)][name] = {
                 "log_percent": 100 * (middle.log_bytes_per_tuple - bare) / SYSTEM.tuple_bytes,
                 "read_percent": 100 * middle.read_bytes_per_tuple / SYSTEM.tuple_bytes,
                 "recovery_ms": middle.recovery_ms,
@@ -168,18 +168,18 @@ def points(asked: Options) -> dict[str, dict[str, dict[str, float]]]:
                 **{f"simulated_{key}": value for key, value in model.items()},
             }
             print(f"{ms:>4} ms  {name:<20}" + "".join(
-                f"  {key} {value:.1f}" for key, value in found[str(ms)][name].items()
+                f"  {key} {value:.1f}" for key, value in figures[str(ms)][name].items()
             ))  # fmt: skip
-    return found
+    return figures
 
 
 def main(asked: Options) -> None:
-    found: dict[str, Any] = {"availability_processes": points(asked)}
+    figures: dict[str, Any] = {"availability_processes": points(asked)}
     machine = describe(asked.folder)
     machine["command"] = "python bench/papers/availability_processes.py" + " --quick" * asked.quick
-    found["availability_processes_machine"] = machine
-    publish(found, "availability_processes", process_tables(), quick=asked.quick)
-    at_50 = found["availability_processes"]["50"]
+    figures["availability_processes_machine"] = machine
+    publish(figures, "availability_processes", process_tables(), quick=asked.quick)
+    at_50 = figures["availability_processes"]["50"]
     report({
         "passive_recovery_ms": at_50["passive standby"]["recovery_ms"],
         "upstream_recovery_ms": at_50["upstream backup"]["recovery_ms"],

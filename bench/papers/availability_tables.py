@@ -18,11 +18,11 @@ def fixed(value: float) -> str:
     return f"{value:.2f}"
 
 
-def availability_table_6(found: Figures) -> str:
+def availability_table_6(figures: Figures) -> str:
     rows = []
-    for network, each in found.items():
+    for network, schemes in figures.items():
         for scheme in SCHEMES:
-            point = each[scheme]
+            point = schemes[scheme]
             printed = paper.TABLE_6[network].get(scheme)
             overhead, recovery = map(fixed, printed) if printed else (None, None)
             cells = [fixed(point["overhead_percent"]), overhead, fixed(point["recovery_ms"]),
@@ -34,54 +34,57 @@ def availability_table_6(found: Figures) -> str:
     return table(heads, rows)
 
 
-def _sweep(found: Figures, head: str, printed: Mapping[int, tuple[float, ...]]) -> str:
+def _sweep(figures: Figures, head: str, printed: Mapping[int, tuple[float, ...]]) -> str:
     rows = []
     for tuples, (their_overhead, their_passive, their_upstream) in printed.items():
-        each = found[str(tuples)]
-        passive, upstream = each["passive standby"], each["upstream backup"]
+        schemes = figures[str(tuples)]
+        passive, upstream = schemes["passive standby"], schemes["upstream backup"]
         rows.append(
             [str(tuples), fixed(passive["overhead_percent"]), fixed(their_overhead),
              fixed(passive["recovery_ms"]), f"{their_passive:.1f}", fixed(upstream["recovery_ms"]),
-             f"{their_upstream:.1f}", fixed(each["active standby"]["recovery_ms"])]
+             f"{their_upstream:.1f}", fixed(schemes["active standby"]["recovery_ms"])]
         )  # fmt: skip
         for name in ("eventual, Q = 2 N", "eventual, Q = N"):
-            rows[-1] += [fixed(each[name]["overhead_percent"]), fixed(each[name]["recovery_ms"])]
+            rows[-1] += [
+                fixed(schemes[name]["overhead_percent"]),
+                fixed(schemes[name]["recovery_ms"]),
+            ]
     heads = [head, "passive, %", "paper", "passive, ms", "paper", "upstream, ms", "paper",
              "active, ms", "Q = 2 N, %", "ms", "Q = N, %", "ms"]  # fmt: skip
     return table(heads, rows)
 
 
-def availability_table_7(found: Figures) -> str:
-    return _sweep(found, "window, tuples", paper.TABLE_7)
+def availability_table_7(figures: Figures) -> str:
+    return _sweep(figures, "window, tuples", paper.TABLE_7)
 
 
-def availability_table_8(found: Figures) -> str:
-    return _sweep(found, "advance, tuples", paper.TABLE_8)
+def availability_table_8(figures: Figures) -> str:
+    return _sweep(figures, "advance, tuples", paper.TABLE_8)
 
 
-def _figure(found: Figures, names: tuple[str, ...], head: str) -> str:
+def _figure(figures: Figures, names: tuple[str, ...], head: str) -> str:
     rows = [
-        [name, *(f"{each[name]['overhead_percent']:.1f} %, {each[name]['recovery_ms']:.1f} ms"
-                 for each in found.values())]
+        [name, *(f"{schemes[name]['overhead_percent']:.1f} %, {schemes[name]['recovery_ms']:.1f} ms"
+                 for schemes in figures.values())]
         for name in names
     ]  # fmt: skip
-    return table([head, *found], rows)
+    return table([head, *figures], rows)
 
 
-def availability_figure_6(found: Figures) -> str:
-    return _figure(found, SCHEMES + PRECISE, "interval, ms")
+def availability_figure_6(figures: Figures) -> str:
+    return _figure(figures, SCHEMES + PRECISE, "interval, ms")
 
 
-def availability_figure_7(found: Figures) -> str:
-    return _figure(found, SCHEMES, "operators")
+def availability_figure_7(figures: Figures) -> str:
+    return _figure(figures, SCHEMES, "operators")
 
 
-def availability_readings(found: Figures) -> str:
+def availability_readings(figures: Figures) -> str:
     rows = [
-        [name, percent(each["table_6"]), percent(each["table_7"]), percent(each["table_8"]),
-         fixed(each["active_filter_ms"]), fixed(each["active_aggregate_ms"]),
-         each["upstream_5_ms"]]
-        for name, each in found.items()
+        [name, percent(reading["table_6"]), percent(reading["table_7"]),
+         percent(reading["table_8"]), fixed(reading["active_filter_ms"]),
+         fixed(reading["active_aggregate_ms"]), reading["upstream_5_ms"]]
+        for name, reading in figures.items()
     ]  # fmt: skip
     rows.append(["the paper", "", "", "", "1.80", "0.07", paper.FIGURE_7_UPSTREAM_5_MS])
     heads = ["reading", "Table 6, but one cell", "Table 7", "Table 8", "active, filter, ms",
@@ -89,12 +92,12 @@ def availability_readings(found: Figures) -> str:
     return table(heads, rows)
 
 
-def availability_headline(found: Figures) -> str:
-    return beside_targets(found, "papers/availability.py", "simulated")
+def availability_headline(figures: Figures) -> str:
+    return beside_targets(figures, "papers/availability.py", "simulated")
 
 
-def availability_machine(found: Figures) -> str:
-    return table(["", ""], list(found.items()))
+def availability_machine(figures: Figures) -> str:
+    return table(["", ""], list(figures.items()))
 
 
 TABLES: tuple[Callable[[Figures], str], ...] = (
@@ -103,10 +106,10 @@ TABLES: tuple[Callable[[Figures], str], ...] = (
 )  # fmt: skip
 
 
-def availability_processes(found: Figures) -> str:
+def availability_processes(figures: Figures) -> str:
     rows = []
-    for interval_ms, each in found.items():
-        for name, point in each.items():
+    for interval_ms, lines in figures.items():
+        for name, point in lines.items():
             rows.append(
                 [f"{interval_ms} ms, {name}", fixed(point["log_percent"]),
                  fixed(point["read_percent"]), fixed(point["simulated_overhead_percent"]),
@@ -119,8 +122,8 @@ def availability_processes(found: Figures) -> str:
     return table(heads, rows)
 
 
-def availability_processes_machine(found: Figures) -> str:
-    return availability_machine(found)
+def availability_processes_machine(figures: Figures) -> str:
+    return availability_machine(figures)
 
 
 def process_tables() -> tuple[Callable[[Figures], str], ...]:

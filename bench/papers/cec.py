@@ -80,36 +80,40 @@ PARTS: dict[str, Callable[[Options], Figures]] = {
 }
 
 
-def headline(found: Figures) -> dict[str, float]:
+def headline(figures: Figures) -> dict[str, float]:
     """The figures that have targets, and those beside them."""
     # Of the paper's own targets those that can be met: Q = 1 x open windows leaves no room.
-    shares = [each["within_q"] for factor, each in found["figure_6"].items() if int(factor) >= 2]
-    fixed = [name for name in found["frontier"] if name.startswith("Q =")]
-    shares += [found["frontier"][name]["within_q"] for name in fixed if float(name.split()[2]) >= 2]
-    pauses = found["pauses"]
+    shares = [
+        crash["within_q"] for factor, crash in figures["figure_6"].items() if int(factor) >= 2
+    ]
+    fixed = [name for name in figures["frontier"] if name.startswith("Q =")]
+    shares += [
+        figures["frontier"][name]["within_q"] for name in fixed if float(name.split()[2]) >= 2
+    ]
+    pauses = figures["pauses"]
     return {
-        "load_180k_vs_reference": found["loading"]["ratio"],
-        "overhead_q2": found["overhead_q2"]["lost"],
-        "overhead_q2_median": found["overhead_q2"]["lost_median"],
+        "load_180k_vs_reference": figures["loading"]["ratio"],
+        "overhead_q2": figures["overhead_q2"]["lost"],
+        "overhead_q2_median": figures["overhead_q2"]["lost_median"],
         "pause_max_vs_crb": pauses["eventual"]["pause_s"] / pauses["whole"]["pause_s"],
         "pause_max_ms": 1e3 * pauses["eventual"]["pause_s"],
         "pause_crb_ms": 1e3 * pauses["whole"]["pause_s"],
         "extent_within_q": min(shares),
-        "load_180k_ms": 1e3 * found["loading"]["load_s"],
+        "load_180k_ms": 1e3 * figures["loading"]["load_s"],
     }
 
 
 def main(asked: Options) -> None:
-    found: Figures = {"machine": describe(asked.folder)}
+    figures: Figures = {"machine": describe(asked.folder)}
     began = time.perf_counter()
     for name, part in PARTS.items():
-        found[name] = part(asked)
+        figures[name] = part(asked)
         print(f"{name:<16} done after {time.perf_counter() - began:>5.0f} s", flush=True)
-    found["machine"]["command"] = "python bench/papers/cec.py" + " --quick" * asked.quick
-    found["machine"]["took"] = f"{time.perf_counter() - began:.0f} s"
-    found["headline"] = headline(found)
-    publish(found, "cec", TABLES, write_plots, quick=asked.quick)
-    report(found["headline"])
+    figures["machine"]["command"] = "python bench/papers/cec.py" + " --quick" * asked.quick
+    figures["machine"]["took"] = f"{time.perf_counter() - began:.0f} s"
+    figures["headline"] = headline(figures)
+    publish(figures, "cec", TABLES, write_plots, quick=asked.quick)
+    report(figures["headline"])
 
 
 if __name__ == "__main__":

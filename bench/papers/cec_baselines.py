@@ -184,10 +184,12 @@ def recover(queue: OutputQueue, operator: Aggregate, source: Source, upto: int) 
     while frame is not None and not frame.header.is_counted:
         frame = chain.before(frame)
     assert frame is not None
-    found = rebuild(chain, frame.header.seq)
+    checkpoint = rebuild(chain, frame.header.seq)
     # What has not changed since its footprint is as it was then: the state is of one moment.
     position = frame.header.input_upto
-    slots = operator.restore(found.keys, found.states, np.full_like(found.positions, position))
+    slots = operator.restore(
+        checkpoint.keys, checkpoint.states, np.full_like(checkpoint.positions, position)
+    )
     load_s = time.perf_counter() - began
     began = time.perf_counter()
     is_open = np.zeros(len(operator._slots.rows), np.bool_)
@@ -209,7 +211,7 @@ def recover(queue: OutputQueue, operator: Aggregate, source: Source, upto: int) 
         np.flatnonzero(is_open),
         load_s,
         time.perf_counter() - began,
-        found.extent.records,
+        checkpoint.extent.records,
         upto - position,
     )
 

@@ -61,7 +61,7 @@ def case(
     return Case(Bids(items, rows, skew), window or CountWindow(WINDOW), warm_rows)
 
 
-def run(work: Case, asked: Options, policy: Policy | None, found: Figures) -> float:
+def run(work: Case, asked: Options, policy: Policy | None, figures: Figures) -> float:
     """Seconds from the end of the warm-up to all output durable; into ``found``, what a recovery
     of it takes and how the extents were."""
     path = asked.folder / "beyond"
@@ -71,13 +71,13 @@ def run(work: Case, asked: Options, policy: Policy | None, found: Figures) -> fl
         clock = WarmClock(work.warm_rows)
         runner.run(partial(_progress, operator, clock))
         seconds = clock.seconds()
-    found["checks"] = runner.checks_written
-    found["records"] = runner.records_written
-    found["pause_s"] = operator.longest_pause_s(work.warm_rows)
+    figures["checks"] = runner.checks_written
+    figures["records"] = runner.records_written
+    figures["pause_s"] = operator.longest_pause_s(work.warm_rows)
     del operator, runner  # not beside those of the recovery: ten million windows take gigabytes
     if policy is not None:
-        found["samples"] = extents(path)
-        _recover(work, path, found)
+        figures["samples"] = extents(path)
+        _recover(work, path, figures)
     shutil.rmtree(path)
     return seconds
 
@@ -87,19 +87,19 @@ def _progress(operator: ClockedAggregate, clock: WarmClock, rows: int) -> None:
     clock(rows)
 
 
-def _recover(work: Case, path: Any, found: Figures) -> None:
+def _recover(work: Case, path: Any, figures: Figures) -> None:
     operator = work.operator()
     with open_queue(path, "a", schema=record_schema(operator)) as queue:
         began = time.perf_counter()
         recovery = Runner(operator, [work.source], queue).recovery
         assert recovery is not None
-        found["recovery_s"] = time.perf_counter() - began
-        found["load_s"] = recovery.load_s
-        found["replay_s"] = recovery.replay_s
-        found["replayed_rows"] = recovery.replayed_rows
-        found["extent"] = recovery.extent.records
-        found["extent_bytes"] = recovery.extent.bytes
-        found["open_windows"] = recovery.extent.open_windows
+        figures["recovery_s"] = time.perf_counter() - began
+        figures["load_s"] = recovery.load_s
+        figures["replay_s"] = recovery.replay_s
+        figures["replayed_rows"] = recovery.replayed_rows
+        figures["extent"] = recovery.extent.records
+        figures["extent_bytes"] = recovery.extent.bytes
+        figures["open_windows"] = recovery.extent.open_windows
 
 
 def compared(work: Case, asked: Options, policies: dict[str, Policy], rounds: int) -> Figures:
@@ -112,11 +112,11 @@ def compared(work: Case, asked: Options, policies: dict[str, Policy], rounds: in
     timings = race(contestants, rounds)
     rows = work.source.rows - work.warm_rows
     for name, timing in timings.items():
-        found = measured[name]
-        found["rows_per_s"] = rows / timing.best
-        found["lost"] = 1 - timings["none"].best / timing.best
-        found["rows_per_s_median"] = rows / timing.median
-        found["lost_median"] = 1 - timings["none"].median / timing.median
+        outcome = measured[name]
+        outcome["rows_per_s"] = rows / timing.best
+        outcome["lost"] = 1 - timings["none"].best / timing.best
+        outcome["rows_per_s_median"] = rows / timing.median
+        outcome["lost_median"] = 1 - timings["none"].median / timing.median
     return measured
 
 
@@ -179,8 +179,8 @@ def _q2(work: Case, asked: Options) -> Figures:
 
 def _without_samples(measured: Figures) -> Figures:
     return {
-        name: {key: value for key, value in found.items() if key != "samples"}
-        for name, found in measured.items()
+        name: {key: value for key, value in outcome.items() if key != "samples"}
+        for name, outcome in measured.items()
     }
 
 
@@ -203,22 +203,22 @@ def pauses(asked: Options) -> Figures:
         "increments": partial(_periodic, work, asked, every // 8, 16, measured["increments"]),
     }
     timings = race(contestants, 1 if asked.quick else 3)
-    for name, found in measured.items():
-        found["lost"] = 1 - timings["none"].best / timings[name].best
-        found["rows_per_s"] = (rows - warm_rows) / timings[name].best
-        found["pause_s"] = min(found["pauses_s"])
+    for name, outcome in measured.items():
+        outcome["lost"] = 1 - timings["none"].best / timings[name].best
+        outcome["rows_per_s"] = (rows - warm_rows) / timings[name].best
+        outcome["pause_s"] = min(outcome["pauses_s"])
     return measured
 
 
-def _eventual(work: Case, asked: Options, found: Figures) -> float:
-    seconds = run(work, asked, Targets(extent_factor=2.0), found)
-    found.setdefault("pauses_s", []).append(found["pause_s"])
-    found.pop("samples")
+def _eventual(work: Case, asked: Options, figures: Figures) -> float:
+    seconds = run(work, asked, Targets(extent_factor=2.0), figures)
+    figures.setdefault("pauses_s", []).append(figures["pause_s"])
+    figures.pop("samples")
     return seconds
 
 
 def _periodic(
-    work: Case, asked: Options, every_rows: int, whole_every: int, found: Figures
+    work: Case, asked: Options, every_rows: int, whole_every: int, figures: Figures
 ) -> float:
     """A run with periodic checkpoints; its recovery must come to the same state."""
     path = asked.folder / "periodic"
@@ -235,13 +235,13 @@ def _periodic(
         raise AssertionError("the recovered state is not the operator's")
     shutil.rmtree(path)
     taken = [seconds_each for at, seconds_each in driver.checkpoint_s if at > work.warm_rows]
-    found.setdefault("pauses_s", []).append(median(taken))
-    found.setdefault("longest_s", []).append(max(taken))
-    found["checkpoints"] = len(taken)
-    found["windows_each"] = median(driver.checkpoint_windows[-len(taken) :])
-    found["load_s"] = recovered.load_s
-    found["replay_s"] = recovered.replay_s
-    found["replayed_rows"] = recovered.replayed_rows
-    found["extent"] = recovered.extent
-    found["open_windows"] = len(recovered.slots)
+    figures.setdefault("pauses_s", []).append(median(taken))
+    figures.setdefault("longest_s", []).append(max(taken))
+    figures["checkpoints"] = len(taken)
+    figures["windows_each"] = median(driver.checkpoint_windows[-len(taken) :])
+    figures["load_s"] = recovered.load_s
+    figures["replay_s"] = recovered.replay_s
+    figures["replayed_rows"] = recovered.replayed_rows
+    figures["extent"] = recovered.extent
+    figures["open_windows"] = len(recovered.slots)
     return seconds

@@ -41,7 +41,7 @@ def figure_5(asked: Options) -> Figures:
                 runs[variant].append(run_line(work, queue))
                 if queue is not None:
                     shutil.rmtree(queue)
-        measured[name] = {variant: _line(found) for variant, found in runs.items()}
+        measured[name] = {variant: _line(lines) for variant, lines in runs.items()}
     return measured
 
 
@@ -74,15 +74,15 @@ def _crashed(asked: Options, policy: dict[str, Any]) -> tuple[Figures, list[tupl
     folder = asked.folder / "crash"
     crash = run_with_crash(work, folder, kill_at)
     shutil.rmtree(folder)
-    found = crash.recovery
+    recovery = crash.recovery
     return {
         "checks": crash.checks,
-        "extent": found["extent"],
-        "open_windows": found["open_windows"],
-        "load_s": found["load_s"],
-        "replayed_bytes": 100 * found["replayed_rows"],
-        "replayed_rows": found["replayed_rows"],
-        "replay_s": found["replay_s"],
+        "extent": recovery["extent"],
+        "open_windows": recovery["open_windows"],
+        "load_s": recovery["load_s"],
+        "replayed_bytes": 100 * recovery["replayed_rows"],
+        "replayed_rows": recovery["replayed_rows"],
+        "replay_s": recovery["replay_s"],
         "killed_at_row": crash.killed_at_row,
         "results_exact": crash.sink["results"],
     }, crash.extents
@@ -92,10 +92,10 @@ def figure_6(asked: Options) -> Figures:
     """The effect of Q, in multiples of the open windows."""
     measured: Figures = {}
     for factor in (2, 8) if asked.quick else Q_FACTORS:
-        found, samples = _crashed(asked, {"extent_factor": factor})
-        found["within_q"] = share_within(samples, factor, FLOOR)
-        found["q_max_over_n"] = max(q / max(n, FLOOR / factor) for q, n, _ in samples)
-        measured[str(factor)] = found
+        figures, samples = _crashed(asked, {"extent_factor": factor})
+        figures["within_q"] = share_within(samples, factor, FLOOR)
+        figures["q_max_over_n"] = max(q / max(n, FLOOR / factor) for q, n, _ in samples)
+        measured[str(factor)] = figures
     return measured
 
 

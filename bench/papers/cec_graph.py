@@ -68,12 +68,12 @@ class Process:
 
     def finish(self) -> Event:
         """Everything it still says, in one."""
-        said: Event = {}
+        told: Event = {}
         for event in self.events():
-            said.update(event)
+            told.update(event)
         if self._child.wait():
             raise RuntimeError(f"the {self.role} ended with status {self._child.returncode}")
-        return said
+        return told
 
     def kill(self) -> None:
         os.kill(self._child.pid, signal.SIGKILL)
@@ -108,7 +108,7 @@ def run_line(work: Work, queue: Path | None) -> dict[str, Event]:
         where = _settings(work, **wires, queue=None if queue is None else str(queue))
         aggregate = start(Process("aggregate", where, from_source, aggregate_end))
         source = start(Process("source", _settings(work, out=source_end.fileno()), source_end))
-        return {each.role: each.finish() for each in (source, aggregate, sink)}
+        return {process.role: process.finish() for process in (source, aggregate, sink)}
 
 
 @dataclass
@@ -131,7 +131,7 @@ def run_with_crash(work: Work, folder: Path, kill_at: int) -> Crash:
         AssertionError: the sink has not received exactly one result for each full window.
     """
     folder.mkdir()
-    wanted = full_windows(work)
+    results = full_windows(work)
     source_end, from_source = socket.socketpair()
     filtered, output = str(folder / "filter"), str(folder / "aggregate")
     operator = _settings(work, queue=output, input_queue=filtered)
@@ -147,18 +147,18 @@ def run_with_crash(work: Work, folder: Path, kill_at: int) -> Crash:
         filter_.await_ready()
         aggregate = start(Process("aggregate", operator))
         aggregate.await_ready()
-        sink = start(Process("sink", _settings(work, queue=output, results=wanted)))
+        sink = start(Process("sink", _settings(work, queue=output, results=results)))
         killed_at = _run_up_to(aggregate, kill_at)
         aggregate.kill()
         recovered = start(Process("aggregate", operator))
-        said = recovered.finish()
+        told = recovered.finish()
         source.finish()
         filter_.finish()
         received = sink.finish()
-    if received["results"] != wanted:
-        raise AssertionError(f"{received['results']} results of {wanted} full windows")
-    checks = _checks_below(Path(output), said["end_offset"])
-    return Crash(killed_at, checks, said, received, extents(Path(output)))
+    if received["results"] != results:
+        raise AssertionError(f"{received['results']} results of {results} full windows")
+    checks = _checks_below(Path(output), told["end_offset"])
+    return Crash(killed_at, checks, told, received, extents(Path(output)))
 
 
 def _run_up_to(aggregate: Process, kill_at: int) -> int:
@@ -187,9 +187,9 @@ def extents(path: Path) -> list[tuple[int, int, int]]:
     chain = Chain(LocalFolder(path))
     headers = [frame.header for frame in chain.frames()]
     return [
-        (each.extent_records, each.open_windows, each.input_upto)
-        for each in headers
-        if each.open_windows
+        (header.extent_records, header.open_windows, header.input_upto)
+        for header in headers
+        if header.open_windows
     ]
 
 

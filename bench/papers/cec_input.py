@@ -68,8 +68,8 @@ class Bids:
         random = np.random.default_rng((self.seed, number))
         if chances is None:
             return random.integers(0, self.items, self.batch_rows)
-        found = np.searchsorted(chances, random.random(self.batch_rows))
-        return np.minimum(found, self.items - 1)
+        places = np.searchsorted(chances, random.random(self.batch_rows))
+        return np.minimum(places, self.items - 1)
 
     def _batch(
         self, number: int, chances: NDArray[np.float64] | None

@@ -41,12 +41,12 @@ def write_plots(figures: Figures, folder: Path) -> None:
             plt.close()
 
 
-def figure_5(found: Figures) -> None:
+def figure_5(figures: Figures) -> None:
     """Bars for each configuration; as in the paper, on a logarithmic axis for both workloads."""
     _, axes = plt.subplots(1, 2, figsize=(7, 2.8))
-    for ax, (workload, variants) in zip(axes, found.items(), strict=True):
+    for ax, (workload, variants) in zip(axes, figures.items(), strict=True):
         names = [*variants, "Real"]
-        heights = [each["results_per_s"] for each in variants.values()]
+        heights = [variant["results_per_s"] for variant in variants.values()]
         heights.append(variants["Gopen/Disk"]["records_per_s"])
         colours = [*[OURS] * len(variants), THIRD]
         ax.bar(names, heights, color=colours)
@@ -78,62 +78,62 @@ def _text_keys(values: Mapping[int, float]) -> dict[str, float]:
     return {str(key): value for key, value in values.items()}
 
 
-def figure_6(found: Figures) -> None:
+def figure_6(figures: Figures) -> None:
     panels = [
-        ("CHECKs emitted", [each["checks"] for each in found.values()], {}),
-        ("extent (tuples)", [each["extent"] for each in found.values()],
+        ("CHECKs emitted", [crash["checks"] for crash in figures.values()], {}),
+        ("extent (tuples)", [crash["extent"] for crash in figures.values()],
          _text_keys(paper.FIGURE_6_EXTENT)),
-        ("EC-load time (s)", [each["load_s"] for each in found.values()],
+        ("EC-load time (s)", [crash["load_s"] for crash in figures.values()],
          _text_keys(paper.FIGURE_6_LOAD_S)),
-        ("replayed (MB)", [each["replayed_bytes"] / 1e6 for each in found.values()],
+        ("replayed (MB)", [crash["replayed_bytes"] / 1e6 for crash in figures.values()],
          _text_keys(paper.FIGURE_6_REPLAY_MB)),
     ]  # fmt: skip
-    _four(list(found), [f"{key}×" for key in found], "Q, in open windows", panels)
+    _four(list(figures), [f"{key}×" for key in figures], "Q, in open windows", panels)
 
 
-def figure_7(found: Figures) -> None:
+def figure_7(figures: Figures) -> None:
     panels = [
-        ("CHECKs emitted", [each["checks"] for each in found.values()], {}),
-        ("extent (tuples)", [each["extent"] for each in found.values()],
+        ("CHECKs emitted", [crash["checks"] for crash in figures.values()], {}),
+        ("extent (tuples)", [crash["extent"] for crash in figures.values()],
          _text_keys(paper.FIGURE_7_EXTENT)),
-        ("EC-load time (s)", [each["load_s"] for each in found.values()],
+        ("EC-load time (s)", [crash["load_s"] for crash in figures.values()],
          _text_keys(paper.FIGURE_7_LOAD_S)),
-        ("replayed (MB)", [each["replayed_bytes"] / 1e6 for each in found.values()],
+        ("replayed (MB)", [crash["replayed_bytes"] / 1e6 for crash in figures.values()],
          _text_keys(paper.FIGURE_7_REPLAY_MB)),
     ]  # fmt: skip
-    _four(list(found), [f"{int(key) // 1000}k" for key in found], "U, input tuples", panels)
+    _four(list(figures), [f"{int(key) // 1000}k" for key in figures], "U, input tuples", panels)
 
 
-def figures_8_and_9(found: Figures) -> None:
+def figures_8_and_9(figures: Figures) -> None:
     _, (left, right) = plt.subplots(1, 2, figsize=(7, 2.8))
-    for name, each in found.items():
+    for name, line in figures.items():
         label = "no CEC" if name == "none" else f"CP = {name} ms"
-        seconds, means = zip(*each["by_second"], strict=True)
+        seconds, means = zip(*line["by_second"], strict=True)
         left.plot(seconds[:-1], [1e3 * mean for mean in means[:-1]], label=label)
     left.set_title("response time, averages by second")
     left.set_xlabel("time (s)")
     left.set_ylabel("ms")
     left.legend(fontsize=7)
-    periods = [name for name in reversed(found) if "extents" in found[name]]
-    right.bar(periods, [found[name]["extents"]["mean"] for name in periods], color=OURS)
+    periods = [name for name in reversed(figures) if "extents" in figures[name]]
+    right.bar(periods, [figures[name]["extents"]["mean"] for name in periods], color=OURS)
     right.set_title("extent")
     right.set_xlabel("CP (ms)")
     right.set_ylabel("tuples")
 
 
-def frontier(found: Figures) -> None:
+def frontier(figures: Figures) -> None:
     """Throughput lost against recovery time, a line for each kind of policy."""
     _, ax = plt.subplots(figsize=(7, 3.4))
     kinds = {
-        "Q": [name for name in found if name.startswith("Q =")],
-        "U": [name for name in found if name.startswith("U =")],
-        "cost and benefit": [name for name in found if name.startswith("a failure")],
-        "recovery time": [name for name in found if name.startswith("back in")],
-        "OPEN alone": [name for name in found if name == "OPEN alone"],
+        "Q": [name for name in figures if name.startswith("Q =")],
+        "U": [name for name in figures if name.startswith("U =")],
+        "cost and benefit": [name for name in figures if name.startswith("a failure")],
+        "recovery time": [name for name in figures if name.startswith("back in")],
+        "OPEN alone": [name for name in figures if name == "OPEN alone"],
     }
     colours = (OURS, THIRD, FOURTH, "#7b4fa3", "#444444")
     for (kind, names), colour in zip(kinds.items(), colours, strict=True):
-        points = sorted((1e3 * found[name]["recovery_s"], 100 * found[name]["lost"], name)
+        points = sorted((1e3 * figures[name]["recovery_s"], 100 * figures[name]["lost"], name)
                         for name in names)  # fmt: skip
         if points:
             times, lost, labels = zip(*points, strict=True)
@@ -147,22 +147,22 @@ def frontier(found: Figures) -> None:
     ax.legend(fontsize=7)
 
 
-def pauses(found: Figures) -> None:
+def pauses(figures: Figures) -> None:
     _, ax = plt.subplots(figsize=(5, 2.4))
     names = {"eventual": "eventual\n(longest)", "increments": "increments", "whole": "whole (CRB)"}
-    ax.barh(list(names.values()), [1e3 * found[name]["pause_s"] for name in names], color=OURS)
+    ax.barh(list(names.values()), [1e3 * figures[name]["pause_s"] for name in names], color=OURS)
     ax.set_xscale("log")
     ax.set_xlabel("the operator stands still (ms)")
 
 
-def growth(found: Figures) -> None:
+def growth(figures: Figures) -> None:
     """Costs by the number of windows, each relative to its smallest."""
     _, ax = plt.subplots(figsize=(5, 3.2))
-    windows = [int(name) for name in found["measured"]]
+    windows = [int(name) for name in figures["measured"]]
     titles = {"s_per_row": "time of a row", "load_s": "load", "pause_s": "longest pause"}
     for figure, title in titles.items():
-        costs = [each[figure] for each in found["measured"].values()]
-        label = f"{title}: exponent {found['exponents'][figure]:.2f}"
+        costs = [size[figure] for size in figures["measured"].values()]
+        label = f"{title}: exponent {figures['exponents'][figure]:.2f}"
         ax.loglog(windows, [cost / costs[0] for cost in costs], "o-", label=label)
     ax.set_xlabel("open windows")
     ax.set_ylabel("cost, the smallest as 1")

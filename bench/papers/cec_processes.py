@@ -117,11 +117,11 @@ class TimedAggregate(Aggregate):
 
 def policy_of(settings: Settings) -> Policy | None:
     """``policy`` is None for no checkpoints, {} for OPEN alone, or what Targets takes."""
-    wanted = settings["policy"]
-    if wanted is None:
+    arguments = settings["policy"]
+    if arguments is None:
         return None
     budget = Budget(*settings["budget"]) if settings["budget"] else None
-    return Targets(**wanted, budget=budget) if wanted else Never()
+    return Targets(**arguments, budget=budget) if arguments else Never()
 
 
 def aggregate(settings: Settings) -> None:
@@ -161,17 +161,17 @@ def aggregate(settings: Settings) -> None:
 def _run(runner: Runner, settings: Settings) -> None:
     row = 0
     if runner.recovery is not None:
-        found = runner.recovery
-        row = found.replay_upto[0]
+        recovery = runner.recovery
+        row = recovery.replay_upto[0]
         say(
             recovered=True,
-            open_windows=found.extent.open_windows,
-            extent=found.extent.records,
-            extent_bytes=found.extent.bytes,
-            end_offset=found.extent.end_offset,
-            load_s=found.load_s,
-            replayed_rows=found.replayed_rows,
-            replay_s=found.replay_s,
+            open_windows=recovery.extent.open_windows,
+            extent=recovery.extent.records,
+            extent_bytes=recovery.extent.bytes,
+            end_offset=recovery.extent.end_offset,
+            load_s=recovery.load_s,
+            replayed_rows=recovery.replayed_rows,
+            replay_s=recovery.replay_s,
         )
 
     def progress(rows: int) -> None:

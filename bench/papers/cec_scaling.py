@@ -42,21 +42,23 @@ def by_windows(asked: Options) -> Figures:
         warm_rows = max(9 * items, 1_000_000 // (1 + 4 * asked.quick))
         rows = warm_rows + max(12 * items // 10, 2_000_000 // (1 + 4 * asked.quick))
         work = Case(Bids(items, rows), CountWindow(WINDOW), warm_rows)
-        found: Figures = {}
+        figures: Figures = {}
         seconds: list[float] = []
 
-        def one(work: Case = work, found: Figures = found, seconds: list[float] = seconds) -> None:
-            seconds.append(run(work, asked, Q2, found))
+        def one(
+            work: Case = work, figures: Figures = figures, seconds: list[float] = seconds
+        ) -> None:
+            seconds.append(run(work, asked, Q2, figures))
 
         gc.collect()
         before_mb, peak_mb = memory_mb(one)
-        found.pop("samples")
-        found["s_per_row"] = seconds[0] / (work.source.rows - warm_rows)
-        found["memory_mb"] = peak_mb - before_mb
-        measured[f"{found['open_windows']}"] = found
+        figures.pop("samples")
+        figures["s_per_row"] = seconds[0] / (work.source.rows - warm_rows)
+        figures["memory_mb"] = peak_mb - before_mb
+        measured[f"{figures['open_windows']}"] = figures
     windows = [float(name) for name in measured]
     exponents = {
-        figure: exponent(windows, [found[figure] for found in measured.values()])
+        figure: exponent(windows, [size[figure] for size in measured.values()])
         for figure in ("s_per_row", "load_s", "replay_s", "extent_bytes", "pause_s")
     }
     return {"measured": measured, "exponents": exponents}
@@ -79,12 +81,12 @@ def by_rate(asked: Options) -> Figures:
         )
         measured[str(rate)] = _at_rate(Case(source, CountWindow(WINDOW), warm_rows), asked)
     # What was asked for and what came differ once the machine is full.
-    came = [found["rows_per_s"] for found in measured.values()]
+    came = [size["rows_per_s"] for size in measured.values()]
     figures = ("cpu_s_per_s", "checks_per_s", "bytes_per_s")
     return {
         "measured": measured,
         "exponents": {
-            figure: exponent(came, [max(found[figure], 1e-9) for found in measured.values()])
+            figure: exponent(came, [max(size[figure], 1e-9) for size in measured.values()])
             for figure in figures
         },
     }
@@ -106,7 +108,7 @@ def _at_rate(work: Case, asked: Options) -> Figures:
                 queue.sync()
                 marks[:] = [
                     time.perf_counter(), time.process_time(), runner.checks_written,
-                    sum(each.stat().st_size for each in path.iterdir()),
+                    sum(file.stat().st_size for file in path.iterdir()),
                 ]  # fmt: skip
                 marks.append(rows)
 
@@ -114,7 +116,7 @@ def _at_rate(work: Case, asked: Options) -> Figures:
         seconds = time.perf_counter() - marks[0]
         cpu_s = time.process_time() - marks[1]
         checks = runner.checks_written - marks[2]
-        size = sum(each.stat().st_size for each in path.iterdir()) - marks[3]
+        size = sum(file.stat().st_size for file in path.iterdir()) - marks[3]
     shutil.rmtree(path)
     return {
         "rows_per_s": (rows - marks[-1]) / seconds,
@@ -132,16 +134,16 @@ def by_state(asked: Options) -> Figures:
         warm_rows, rows = 20 * items, 40 * items
         source = Bids(items, rows, values=values)
         work = Case(source, CountWindow(WINDOW), warm_rows)
-        found: Figures = {}
-        best = min(run(work, asked, Q2, found) for _ in range(1 if asked.quick else 3))
-        found.pop("samples")
-        found["s_per_row"] = best / (rows - warm_rows)
-        measured[str(16 + 16 * values)] = found
+        figures: Figures = {}
+        best = min(run(work, asked, Q2, figures) for _ in range(1 if asked.quick else 3))
+        figures.pop("samples")
+        figures["s_per_row"] = best / (rows - warm_rows)
+        measured[str(16 + 16 * values)] = figures
     sizes = [float(name) for name in measured]
     return {
         "measured": measured,
         "exponents": {
-            figure: exponent(sizes, [found[figure] for found in measured.values()])
+            figure: exponent(sizes, [size[figure] for size in measured.values()])
             for figure in ("s_per_row", "load_s", "extent_bytes")
         },
     }

@@ -8,31 +8,38 @@ from bench.papers import cec_values as paper
 from bench.papers.tables import Figures, beside_targets, percent, table
 
 
-def figure_5(found: Figures) -> str:
+def figure_5(figures: Figures) -> str:
     rows = []
-    for workload, variants in found.items():
+    for workload, variants in figures.items():
         native = variants["native"]["results_per_s"]
-        for name, each in variants.items():
-            drop = 1 - each["results_per_s"] / native
+        for name, run in variants.items():
+            drop = 1 - run["results_per_s"] / native
             rows.append(
-                [f"{workload}, {name}", each["results_per_s"], each["records_per_s"],
-                 each["input_rows_per_s"], percent(drop), f"{each['cpu_percent']:.0f} %"]
+                [f"{workload}, {name}", run["results_per_s"], run["records_per_s"],
+                 run["input_rows_per_s"], percent(drop), f"{run['cpu_percent']:.0f} %"]
             )  # fmt: skip
     heads = ["windows, configuration", "results/s", "Real: records/s", "input rows/s",
              "below native", "processor"]  # fmt: skip
     return table(heads, rows)
 
 
-def _crashes(found: Figures, head: str, names: Sequence[str], theirs: Sequence[Mapping[int, float]],
-             with_q: bool) -> str:  # fmt: skip
+def _crashes(
+    figures: Figures,
+    head: str,
+    names: Sequence[str],
+    theirs: Sequence[Mapping[int, float]],
+    with_q: bool,
+) -> str:
     """A row for each Q or U, with the paper's values beside ours."""
-    extents, loads, replays = ({str(key): value for key, value in each.items()} for each in theirs)
+    extents, loads, replays = (
+        {str(key): value for key, value in values.items()} for values in theirs
+    )
     rows = []
-    for name, (key, each) in zip(names, found.items(), strict=True):
-        row = [name, each["checks"], each["extent"], extents.get(key), 1e3 * each["load_s"],
-               _times(loads.get(key), 1e3), each["replayed_bytes"] / 1e6, replays.get(key),
-               1e3 * each["replay_s"]]  # fmt: skip
-        rows.append([*row, percent(each["within_q"])] if with_q else row)
+    for name, (key, crash) in zip(names, figures.items(), strict=True):
+        row = [name, crash["checks"], crash["extent"], extents.get(key), 1e3 * crash["load_s"],
+               _times(loads.get(key), 1e3), crash["replayed_bytes"] / 1e6, replays.get(key),
+               1e3 * crash["replay_s"]]  # fmt: skip
+        rows.append([*row, percent(crash["within_q"])] if with_q else row)
     heads = [head, "CHECKs", "extent", "paper", "load, ms", "paper", "replayed, MB", "paper",
              "replay, ms"]  # fmt: skip
     return table([*heads, "frames with q ≤ Q"] if with_q else heads, rows)
@@ -42,29 +49,29 @@ def _times(value: float | None, factor: float) -> float | None:
     return None if value is None else value * factor
 
 
-def figure_6(found: Figures) -> str:
-    names = [f"{key} × open windows" for key in found]
+def figure_6(figures: Figures) -> str:
+    names = [f"{key} × open windows" for key in figures]
     theirs = (paper.FIGURE_6_EXTENT, paper.FIGURE_6_LOAD_S, paper.FIGURE_6_REPLAY_MB)
-    return _crashes(found, "Q", names, theirs, with_q=True)
+    return _crashes(figures, "Q", names, theirs, with_q=True)
 
 
-def figure_7(found: Figures) -> str:
-    names = [f"{int(key):,}" for key in found]
+def figure_7(figures: Figures) -> str:
+    names = [f"{int(key):,}" for key in figures]
     theirs = (paper.FIGURE_7_EXTENT, paper.FIGURE_7_LOAD_S, paper.FIGURE_7_REPLAY_MB)
-    return _crashes(found, "U, rows", names, theirs, with_q=False)
+    return _crashes(figures, "U, rows", names, theirs, with_q=False)
 
 
-def figures_8_and_9(found: Figures) -> str:
-    none = found["none"]["response_s"]
+def figures_8_and_9(figures: Figures) -> str:
+    none = figures["none"]["response_s"]
     their_none = paper.FIGURE_8_RESPONSE_S["none"]
     rows = []
-    for name, each in found.items():
+    for name, line in figures.items():
         theirs = paper.FIGURE_8_RESPONSE_S.get(name)
-        extent = each.get("extents", {})
+        extent = line.get("extents", {})
         rows.append(
-            ["no CEC" if name == "none" else name, 1e3 * each["response_s"],
-             each["response_s"] / none, _times(theirs, 1e3), _times(theirs, 1 / their_none),
-             each["input_rows_per_s"], each["checks"], extent.get("mean"),
+            ["no CEC" if name == "none" else name, 1e3 * line["response_s"],
+             line["response_s"] / none, _times(theirs, 1e3), _times(theirs, 1 / their_none),
+             line["input_rows_per_s"], line["checks"], extent.get("mean"),
              extent.get("mean_over_n")]
         )  # fmt: skip
     heads = ["CP, ms", "response, ms", "to no CEC", "paper, ms", "to no CEC", "input rows/s",
@@ -72,26 +79,26 @@ def figures_8_and_9(found: Figures) -> str:
     return table(heads, rows)
 
 
-def frontier(found: Figures) -> str:
+def frontier(figures: Figures) -> str:
     rows = [
-        [name, percent(each["lost"]), percent(each["lost_median"]), each["checks"],
-         each["extent"], each["replayed_rows"], 1e3 * each["load_s"], 1e3 * each["replay_s"]]
-        for name, each in found.items() if name != "none"
+        [name, percent(line["lost"]), percent(line["lost_median"]), line["checks"],
+         line["extent"], line["replayed_rows"], 1e3 * line["load_s"], 1e3 * line["replay_s"]]
+        for name, line in figures.items() if name != "none"
     ]  # fmt: skip
     heads = ["policy", "lost", "median", "CHECKs", "extent", "rows again", "load, ms", "replay, ms"]
     return table(heads, rows)
 
 
-def pauses(found: Figures) -> str:
+def pauses(figures: Figures) -> str:
     names = {
         "eventual": "eventual, Q = 2 × open windows: the longest",
         "increments": "increments, a whole one in 16: the median",
         "whole": "whole (CRB): the median",
     }
     rows = [
-        [title, 1e3 * found[name]["pause_s"], percent(found[name]["lost"]),
-         found[name]["extent"], 1e3 * found[name]["load_s"], found[name]["replayed_rows"],
-         1e3 * found[name]["replay_s"]]
+        [title, 1e3 * figures[name]["pause_s"], percent(figures[name]["lost"]),
+         figures[name]["extent"], 1e3 * figures[name]["load_s"], figures[name]["replayed_rows"],
+         1e3 * figures[name]["replay_s"]]
         for name, title in names.items()
     ]  # fmt: skip
     heads = ["checkpoints", "stands still, ms", "lost", "extent", "load, ms", "rows again",
@@ -99,9 +106,9 @@ def pauses(found: Figures) -> str:
     return table(heads, rows)
 
 
-def _variants(found: Figures, head: str) -> str:
+def _variants(figures: Figures, head: str) -> str:
     rows = []
-    for name, policies in found.items():
+    for name, policies in figures.items():
         alone, q2 = policies["OPEN alone"], policies["Q = 2 N"]
         rows.append(
             [name, policies["none"]["rows_per_s"], q2["open_windows"], percent(alone["lost"]),
@@ -113,52 +120,52 @@ def _variants(found: Figures, head: str) -> str:
     return table(heads, rows)
 
 
-def skewed(found: Figures) -> str:
-    return _variants(found, "Zipf's exponent")
+def skewed(figures: Figures) -> str:
+    return _variants(figures, "Zipf's exponent")
 
 
-def sliding(found: Figures) -> str:
-    return _variants(found, "a window every … rows")
+def sliding(figures: Figures) -> str:
+    return _variants(figures, "a window every … rows")
 
 
-def _sweep(found: Figures, head: str, columns: dict[str, tuple[str, float]]) -> str:
+def _sweep(figures: Figures, head: str, columns: dict[str, tuple[str, float]]) -> str:
     rows = [
-        [f"{int(size):,}", *(factor * each[name] for name, (_, factor) in columns.items())]
-        for size, each in found["measured"].items()
+        [f"{int(size):,}", *(factor * costs[name] for name, (_, factor) in columns.items())]
+        for size, costs in figures["measured"].items()
     ]
-    rows.append(["**exponent**", *(found["exponents"].get(name) for name in columns)])
+    rows.append(["**exponent**", *(figures["exponents"].get(name) for name in columns)])
     return table([head, *(title for title, _ in columns.values())], rows)
 
 
-def by_windows(found: Figures) -> str:
+def by_windows(figures: Figures) -> str:
     columns = {"s_per_row": ("ns a row", 1e9), "load_s": ("load, ms", 1e3),
                "replay_s": ("replay, ms", 1e3), "extent_bytes": ("extent, MB", 1e-6),
                "pause_s": ("longest pause, ms", 1e3), "memory_mb": ("memory, MB", 1.0)}  # fmt: skip
-    return _sweep(found, "open windows", columns)
+    return _sweep(figures, "open windows", columns)
 
 
-def by_rate(found: Figures) -> str:
+def by_rate(figures: Figures) -> str:
     columns = {
         "rows_per_s": ("came, rows/s", 1.0),
         "cpu_s_per_s": ("processor, s/s", 1.0),
         "checks_per_s": ("CHECKs/s", 1.0),
         "bytes_per_s": ("MB/s written", 1e-6),
     }
-    return _sweep(found, "rows/s asked for", columns)
+    return _sweep(figures, "rows/s asked for", columns)
 
 
-def by_state(found: Figures) -> str:
+def by_state(figures: Figures) -> str:
     columns = {"s_per_row": ("ns a row", 1e9), "load_s": ("load, ms", 1e3),
                "extent_bytes": ("extent, MB", 1e-6)}  # fmt: skip
-    return _sweep(found, "bytes of a window", columns)
+    return _sweep(figures, "bytes of a window", columns)
 
 
-def headline(found: Figures) -> str:
-    return beside_targets(found, "papers/cec.py", "measured")
+def headline(figures: Figures) -> str:
+    return beside_targets(figures, "papers/cec.py", "measured")
 
 
-def machine(found: Figures) -> str:
-    return table(["", ""], list(found.items()))
+def machine(figures: Figures) -> str:
+    return table(["", ""], list(figures.items()))
 
 
 TABLES = (

@@ -51,7 +51,9 @@ MOVED = Group(state_bytes=25e6, replay_rows=0, row_s=100e-6, rows_per_s=400, ups
 def points(groups: int, runs: int, setting: Setting, load: Load | None = None) -> Figures:
     """Every allocation, a run for each seed."""
     jobs = [partial(airline_job, groups, seed, load) for seed in range(runs)]
-    return {each.value: asdict(point_of(jobs, each, setting)) for each in Allocation}
+    return {
+        allocation.value: asdict(point_of(jobs, allocation, setting)) for allocation in Allocation
+    }
 
 
 def by_groups(sizes: tuple[int, ...], runs: int) -> Figures:
@@ -63,15 +65,17 @@ def two(runs: int) -> Figures:
     setting = replace(SETTING, statistics_s=10.0, overload=TWO_OPERATORS_OVERLOAD)
     jobs = [two_operators] * runs
     allocations = (Allocation.BASELINE, Allocation.EVEN, Allocation.CORRELATED)
-    return {each.value: asdict(point_of(jobs, each, setting)) for each in allocations}
+    return {
+        allocation.value: asdict(point_of(jobs, allocation, setting)) for allocation in allocations
+    }
 
 
 def protocols() -> Figures:
     """Figures 5 and 6 by the cost model."""
     return {
         str(rows): {
-            each.value: asdict(cost(each, replace(MOVED, replay_rows=rows), Links()))
-            for each in Protocol
+            protocol.value: asdict(cost(protocol, replace(MOVED, replay_rows=rows), Links()))
+            for protocol in Protocol
         }
         for rows in REPLAY_ROWS
     }
@@ -102,10 +106,11 @@ def readings(groups: int, runs: int) -> Figures:
     }  # fmt: skip
     return {
         name: {
-            each.value: asdict(point_of(
-                [partial(airline_job, groups, seed, load) for seed in range(runs)], each, setting
+            allocation.value: asdict(point_of(
+                [partial(airline_job, groups, seed, load) for seed in range(runs)],
+                allocation, setting,
             ))
-            for each in (Allocation.EVEN, Allocation.CORRELATED)
+            for allocation in (Allocation.EVEN, Allocation.CORRELATED)
         }
         for name, (setting, load) in tried.items()
     }  # fmt: skip
@@ -123,7 +128,7 @@ def small_case(random: np.random.Generator, groups: int, nodes: int) -> tuple[La
 
 def against_optimum(cases: int) -> Figures:
     """Algorithm 3's score over the least; every correlation counts, so that there is a choice."""
-    found = {}
+    solved = {}
     # The first is the paper's: its exhaustive search was stopped after an hour and a half.
     tried = {(7, 20): (math.inf, 4.0), (20, 5): (math.inf, 2.0, 1.2), (48, 6): (math.inf, 2.0, 1.2)}
     for (groups, nodes), spreads in tried.items():
@@ -143,20 +148,20 @@ def against_optimum(cases: int) -> Figures:
                 ours_s += between - began
                 exact_s += time.perf_counter() - between
                 shares.append(score(ours, priced) / score(exact, priced))
-            found[f"{groups} copies, {nodes} nodes, spread {spread:g}"] = {
+            solved[f"{groups} copies, {nodes} nodes, spread {spread:g}"] = {
                 "cases": len(shares),
                 "mean": float(np.mean(shares)),
                 "least": float(np.min(shares)),
                 "ours_ms": 1e3 * ours_s / len(shares),
                 "exact_ms": 1e3 * exact_s / len(shares),
             }
-    return found
+    return solved
 
 
-def headline(found: Figures) -> dict[str, float]:
-    largest = list(found["migration_figure_8"].values())[-1]
+def headline(figures: Figures) -> dict[str, float]:
+    largest = list(figures["migration_figure_8"].values())[-1]
     even, ours = largest["even"], largest["correlated"]
-    pair = found["migration_two_operators"]
+    pair = figures["migration_two_operators"]
     return {
         "correlated_vs_even": ours["usable_share"] / even["usable_share"],
         "correlated_vs_even_assisted": ours["assisted_share"] / even["assisted_share"],
@@ -166,39 +171,41 @@ def headline(found: Figures) -> dict[str, float]:
         "usable_correlated": ours["usable_share"],
         "usable_even": even["usable_share"],
         "latency_vs_direct": ours["latency_s"] / ours["direct_latency_s"],
-        "algorithm_3_vs_optimum": min(each["mean"] for each in found["migration_optimum"].values()),
+        "algorithm_3_vs_optimum": min(
+            case["mean"] for case in figures["migration_optimum"].values()
+        ),
     }
 
 
 def simulated(sizes: tuple[int, ...], runs: int, cases: int) -> Figures:
-    found: Figures = {"migration_figures_5_and_6": protocols()}
-    found["migration_two_operators"] = two(runs)
+    figures: Figures = {"migration_figures_5_and_6": protocols()}
+    figures["migration_two_operators"] = two(runs)
     lines = by_groups(sizes, runs)
     for figure in ("migration_figure_7", "migration_figure_8", "migration_figure_9"):
-        found[figure] = lines
-    found["migration_readings"] = readings(sizes[-1], max(1, runs // 2))
-    found["migration_optimum"] = against_optimum(cases)
-    found["migration_headline"] = headline(found)
-    return found
+        figures[figure] = lines
+    figures["migration_readings"] = readings(sizes[-1], max(1, runs // 2))
+    figures["migration_optimum"] = against_optimum(cases)
+    figures["migration_headline"] = headline(figures)
+    return figures
 
 
 def main(asked: Options) -> None:
     began = time.perf_counter()
     machine = describe(asked.folder)
     sizes = (16, 48) if asked.quick else GROUPS
-    found = simulated(sizes, asked.size(20, 2), asked.size(20, 2))
+    figures = simulated(sizes, asked.size(20, 2), asked.size(20, 2))
     machine["command"] = "python bench/papers/migration.py" + " --quick" * asked.quick
     machine["load series"] = f"{STEPS} samples of {INTERVAL_S:g} s"
     machine["took"] = f"{time.perf_counter() - began:.0f} s"
-    found["migration_machine"] = machine
-    publish(found, "migration", TABLES, write_plots, quick=asked.quick)
-    for groups, lines in found["migration_figure_8"].items():
-        for name, each in lines.items():
+    figures["migration_machine"] = machine
+    publish(figures, "migration", TABLES, write_plots, quick=asked.quick)
+    for groups, lines in figures["migration_figure_8"].items():
+        for name, point in lines.items():
             print(
-                f"{groups} groups, {name:<11} usable {each['usable_share']:6.1%}  "
-                f"assisted {each['assisted_share']:6.1%}  moves {each['moves']:6.1f}"
+                f"{groups} groups, {name:<11} usable {point['usable_share']:6.1%}  "
+                f"assisted {point['assisted_share']:6.1%}  moves {point['moves']:6.1f}"
             )
-    report(found["migration_headline"])
+    report(figures["migration_headline"])
 
 
 if __name__ == "__main__":

@@ -56,32 +56,34 @@ def line(outcome: Outcome, direct_ms: float) -> dict[str, float]:
     }
 
 
-def airline(found: Figures) -> str:
+def airline(figures: Figures) -> str:
     heads = ["", "moves", "assisted", "from a replica", "usable copies", "loaded, ms of direct",
              "executors overloaded, on average"]  # fmt: skip
     rows = [
-        [name, each["moves"], percent(each["assisted"]), percent(each["from_replica"]),
-         f"{percent(each['usable'])} of {each['on_overloaded']:,}",
-         f"{each['latency_ms']:,.0f} of {each['direct_latency_ms']:,.0f}",
-         each["overloaded_share"]]
-        for name, each in found.items()
+        [name, outcome["moves"], percent(outcome["assisted"]), percent(outcome["from_replica"]),
+         f"{percent(outcome['usable'])} of {outcome['on_overloaded']:,}",
+         f"{outcome['latency_ms']:,.0f} of {outcome['direct_latency_ms']:,.0f}",
+         outcome["overloaded_share"]]
+        for name, outcome in figures.items()
     ]  # fmt: skip
     return table(heads, rows)
 
 
-def airline_headline(found: Figures) -> str:
-    return table(["figure", "measured"], [[f"`{name}`", value] for name, value in found.items()])
+def airline_headline(figures: Figures) -> str:
+    return table(["figure", "measured"], [[f"`{name}`", value] for name, value in figures.items()])
 
 
-def airline_machine(found: Figures) -> str:
-    return table(["", ""], list(found.items()))
+def airline_machine(figures: Figures) -> str:
+    return table(["", ""], list(figures.items()))
 
 
 TABLES: tuple[Callable[[Figures], str], ...] = (airline_machine, airline_headline, airline)
 
 
-def headline(found: dict[str, dict[str, float]]) -> dict[str, float]:
-    correlated, even = (found[each.value] for each in (Allocation.CORRELATED, Allocation.EVEN))
+def headline(lines: dict[str, dict[str, float]]) -> dict[str, float]:
+    correlated, even = (
+        lines[allocation.value] for allocation in (Allocation.CORRELATED, Allocation.EVEN)
+    )
     return {
         "airline_correlated_vs_even": correlated["usable"] / max(1e-3, even["usable"]),
         "airline_correlated_vs_even_assisted": correlated["assisted"] / max(1e-3, even["assisted"]),
@@ -95,19 +97,17 @@ def main(asked: Options) -> None:
     machine: dict[str, Any] = describe(asked.folder)
     outcomes = {}
     for allocation in Allocation:
-        wanted = task(asked, allocation)
-        outcomes[allocation.value] = Outcome(**run_apart(WORKER, wanted.folder, asdict(wanted)))
+        one = task(asked, allocation)
+        outcomes[allocation.value] = Outcome(**run_apart(WORKER, one.folder, asdict(one)))
         print(outcomes[allocation.value], flush=True)
-    direct_ms = statistics.median(ms for each in outcomes.values() for ms in each.direct_ms)
-    found = {name: line(each, direct_ms) for name, each in outcomes.items()}
+    direct_ms = statistics.median(ms for outcome in outcomes.values() for ms in outcome.direct_ms)
+    lines = {name: line(outcome, direct_ms) for name, outcome in outcomes.items()}
     machine["command"] = "python bench/papers/migration_airline.py" + " --quick" * asked.quick
-    machine["steps, groups of an operator"] = (
-        f"{wanted.steps} of {wanted.every_s:g} s, {wanted.groups}"
-    )
+    machine["steps, groups of an operator"] = f"{one.steps} of {one.every_s:g} s, {one.groups}"
     machine["a direct move loads for"] = f"{direct_ms:.0f} ms"
     machine["took"] = f"{time.perf_counter() - began:.0f} s"
     figures = {
-        "airline_machine": machine, "airline": found, "airline_headline": headline(found),
+        "airline_machine": machine, "airline": lines, "airline_headline": headline(lines),
     }  # fmt: skip
     publish(figures, "migration_airline", TABLES, quick=asked.quick)
     report(figures["airline_headline"])

@@ -169,8 +169,10 @@ class Job:
         for query in self.queries.values():
             if not query.isActive:
                 raise RuntimeError(f"{query.name} has ended: {query.exception()}")
-        last = [each.lastProgress for each in self.queries.values()]
-        return min((-1 if each is None else int(each.batchId) for each in last), default=-1)
+        last = [query.lastProgress for query in self.queries.values()]
+        return min(
+            (-1 if progress is None else int(progress.batchId) for progress in last), default=-1
+        )
 
     def last(self) -> int:
         """The step that each query has done; below 0 before the first one."""
@@ -221,47 +223,47 @@ class Run:
     def _look(self, step: int) -> int:
         """Wait for the next step and take down what each partition had in its last ones."""
         done = self.job.await_step(step + 1)
-        found, _ = self.job.meter.read()
+        loads, _ = self.job.meter.read()
         # A step is a task of each partition; queries are not all at the same step.
-        self._loads.update({of: cost.rows / cost.tasks for of, cost in found.items() if cost.tasks})
+        self._loads.update({of: cost.rows / cost.tasks for of, cost in loads.items() if cost.tasks})
         self._history.add(self._loads)
         return done
 
     def _spread(self) -> None:
         """Operators 1 to 3 evenly over all executors but the last, which has operator 4."""
         nodes = sorted((e.executor_id for e in self.job.cluster.snapshot().executors), key=int)
-        wanted = []
+        orders = []
         for place, name in enumerate(OPERATORS):
             among = nodes[WORKERS:] if name == SAMPLER else nodes[:WORKERS]
             run = str(self.job.queries[name].runId)
             for partition, drawn in enumerate(self._random.permutation(self.task.groups)):
                 target = among[(int(drawn) + place) % len(among)]
-                wanted.append((PartitionId(run, 0, partition), target))
-        ordered = self._ordered(wanted, "direct")
+                orders.append((PartitionId(run, 0, partition), target))
+        ordered = self._ordered(orders, "direct")
 
         def are_over() -> bool:
             self.job.keep_busy()
             now = self.job.cluster.snapshot()
-            return all((now.move(each.number) or each).is_over for each in ordered)
+            return all((now.move(move.number) or move).is_over for move in ordered)
 
         wait_for(are_over, lambda: "operators do not get to where they begin", WAIT_S)
         for move in await_all(self.job.driver, ordered, WAIT_S):
             self.outcome.direct_ms.append(move.load_ms)
 
-    def _ordered(self, wanted: list[tuple[PartitionId, str]], protocol: str) -> list[Move]:
+    def _ordered(self, orders: list[tuple[PartitionId, str]], protocol: str) -> list[Move]:
         """Moves of those that are not there; all at the same time."""
-        there = self.job.cluster.snapshot().by_id
-        away = [(of, target) for of, target in wanted if there[of].owner != target]
+        partitions = self.job.cluster.snapshot().by_id
+        away = [(of, target) for of, target in orders if partitions[of].owner != target]
         return order_all(self.job.driver, away, protocol)
 
-    def _move(self, wanted: list[tuple[PartitionId, str]], protocol: str) -> list[Move]:
-        return await_all(self.job.driver, self._ordered(wanted, protocol), WAIT_S)
+    def _move(self, orders: list[tuple[PartitionId, str]], protocol: str) -> list[Move]:
+        return await_all(self.job.driver, self._ordered(orders, protocol), WAIT_S)
 
     def _capacity(self) -> float:
         """Return a node's capacity in rows a step, by operators 1 to 3 in their busiest one."""
         layout = layout_of(self.job.cluster.snapshot())
         sampler = str(self.job.queries[SAMPLER].runId)
-        of_workers = np.array([_id(each).query != sampler for each in layout.groups])
+        of_workers = np.array([_id(group).query != sampler for group in layout.groups])
         series = self._history.series(layout.groups)[of_workers].sum(axis=0)
         means = np.convolve(series, np.full(AVERAGED, 1 / AVERAGED), "valid")
         return float(means.max()) / WORKERS / PEAK
@@ -270,18 +272,18 @@ class Run:
         layout = layout_of(self.job.cluster.snapshot())
         bare = layout.with_holders(np.zeros((len(layout.groups), 0), np.int64))
         if self.task.allocation == Allocation.CORRELATED.value:
-            found = correlated(bare, self._history.series(layout.groups))
+            placed = correlated(bare, self._history.series(layout.groups))
         elif self.task.allocation == Allocation.BASELINE.value:
-            found = baseline(bare, 1, self._random)
+            placed = baseline(bare, 1, self._random)
         else:
-            found = even(bare, 1, self._random)
-        for group, holders in found.holder_names().items():
-            self._place(group, [str(each) for each in holders])
-        wanted = {group: set(map(str, each)) for group, each in found.holder_names().items()}
+            placed = even(bare, 1, self._random)
+        for group, holders in placed.holder_names().items():
+            self._place(group, [str(holder) for holder in holders])
+        due = {group: set(map(str, names)) for group, names in placed.holder_names().items()}
 
         def is_placed() -> bool:
-            there = layout_of(self.job.cluster.snapshot()).holder_names()
-            return all(set(map(str, there[group])) >= wanted[group] for group in wanted)
+            held = layout_of(self.job.cluster.snapshot()).holder_names()
+            return all(set(map(str, held[group])) >= due[group] for group in due)
 
         wait_for(is_placed, lambda: "replicas are not where they are to be", WAIT_S)
 
@@ -304,11 +306,11 @@ class Run:
         self.outcome.overloaded_looks += int((used > OVERLOAD + EQUAL).sum())
         moves = plan(layout, load, nodes, rules).moves
         lazily = self.task.allocation == Allocation.LAZY_MOVE.value
-        assisted = [each for each in moves if lazily or each.protocol.is_assisted]
+        assisted = [move for move in moves if lazily or move.protocol.is_assisted]
         for protocol, chosen in (
-            ("cpal", assisted), ("direct", [each for each in moves if each not in assisted]),
+            ("cpal", assisted), ("direct", [move for move in moves if move not in assisted]),
         ):  # fmt: skip
-            done = self._move([(_id(each.group), str(each.target)) for each in chosen], protocol)
+            done = self._move([(_id(move.group), str(move.target)) for move in chosen], protocol)
             self._count(done, protocol)
         for move in assisted:
             # Its copy goes to where it came from: the paper's Algorithm 1.
@@ -318,10 +320,10 @@ class Run:
         outcome = self.outcome
         outcome.moves += len(done)
         outcome.assisted += len(done) if protocol != "direct" else 0
-        outcome.from_replica += sum(each.is_from_replica for each in done)
-        outcome.load_ms += [each.load_ms for each in done]
+        outcome.from_replica += sum(move.is_from_replica for move in done)
+        outcome.load_ms += [move.load_ms for move in done]
         if protocol == "direct":
-            outcome.direct_ms += [each.load_ms for each in done if not each.is_from_replica]
+            outcome.direct_ms += [move.load_ms for move in done if not move.is_from_replica]
 
 
 def _id(group: Hashable) -> PartitionId:

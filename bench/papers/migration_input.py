@@ -67,12 +67,12 @@ SAMPLED = 40
 def flights_by_step(steps: int) -> list[pa.Table]:
     """Flights of the two days in so many steps: airplane, delay, whether it is sampled."""
     flights, step = _on_two_days(steps)
-    found = []
+    tables = []
     for number in range(steps):
         rows = flights.filter(pa.array(step == number)).select(["tailnum", "dep_delay"])
         sampled = pa.array(np.arange(rows.num_rows) < SAMPLED)
-        found.append(rows.append_column("sampled", sampled))
-    return found
+        tables.append(rows.append_column("sampled", sampled))
+    return tables
 
 
 def _counts(groups: int, salt: bytes, late_only: bool) -> Floats:
@@ -92,7 +92,7 @@ def rows_per_s(groups: int, load: Load) -> dict[str, Floats]:
         "operator 3": _counts(groups, b"3", late_only=False),
     }
     factor = load.rows_per_s / counts["operator 1"].sum(axis=0).mean()
-    return {name: factor * each for name, each in counts.items()}
+    return {name: factor * count for name, count in counts.items()}
 
 
 def airline_job(groups: int, seed: int, load: Load | None = None) -> Job:
@@ -108,9 +108,9 @@ def airline_job(groups: int, seed: int, load: Load | None = None) -> Job:
     recorded = rows_per_s(groups, load)
     totals = {name: rows.sum(axis=0) for name, rows in recorded.items()}
     together = sum(total / total.mean() for total in totals.values())
-    each = load.peak * WORKERS / _per_minute(together).max()
+    scale = load.peak * WORKERS / _per_minute(together).max()
     for name, rows in recorded.items():
-        row_s = each / totals[name].mean()
+        row_s = scale / totals[name].mean()
         state_bytes = load.row_state_bytes if name == "operator 2" else 0.0
         operators.append(OperatorLoad(name, rows, row_s, workers, state_bytes))
     # One row from each instance of operator 1 in 200 ms, each of a random key.

@@ -37,13 +37,13 @@ def write_plots(figures: Figures, folder: Path) -> None:
            folder / "migration_figure_9.svg")  # fmt: skip
 
 
-def of_protocols(found: Figures, titles: dict[str, str], along: str, path: Path) -> None:
+def of_protocols(figures: Figures, titles: dict[str, str], along: str, path: Path) -> None:
     """Two values of each protocol, side by side."""
     _, axes = plt.subplots(1, 2, figsize=(7, 3.0))
     for ax, (name, title) in zip(axes, titles.items(), strict=True):
         for protocol, (colour, style) in PROTOCOLS.items():
-            values = [each[protocol][name] for each in found.values()]
-            ax.plot([int(rows) for rows in found], values, style, color=colour, label=protocol,
+            values = [point[protocol][name] for point in figures.values()]
+            ax.plot([int(rows) for rows in figures], values, style, color=colour, label=protocol,
                     markersize=4)  # fmt: skip
         ax.set_xlabel(along)
         ax.set_ylabel(title)
@@ -52,12 +52,12 @@ def of_protocols(found: Figures, titles: dict[str, str], along: str, path: Path)
     _save(path)
 
 
-def _lines(found: Figures, name: str, factor: float, title: str, path: Path) -> None:
+def _lines(figures: Figures, name: str, factor: float, title: str, path: Path) -> None:
     _, ax = plt.subplots(figsize=(7, 3.0))
     for line, (colour, style) in STYLES.items():
-        points = [each[line] for each in found.values()]
-        values = [factor * _value(each, name) for each in points]
-        ax.plot([int(groups) for groups in found], values, style, color=colour, label=line,
+        points = [point[line] for point in figures.values()]
+        values = [factor * _value(point, name) for point in points]
+        ax.plot([int(groups) for groups in figures], values, style, color=colour, label=line,
                 markersize=4)  # fmt: skip
     ax.set_xlabel("key groups of each operator")
     ax.set_ylabel(title)

@@ -47,7 +47,9 @@ class Mover:
         partition = snapshot.partitions[self.number % len(snapshot.partitions)]
         self.number += 1
         of = (self.application.query, 0, partition.id.partition)
-        first, second, *_ = [each for each in snapshot.usable if each != partition.owner]
+        first, second, *_ = [
+            executor for executor in snapshot.usable if executor != partition.owner
+        ]
         self.cluster.place(*of, on=[first])
         self._await_warm(partition, first)
         if protocol == "direct":
@@ -71,8 +73,8 @@ class Mover:
 
     def _await_warm(self, partition: Any, on: str) -> None:
         def lag() -> int | None:
-            found = self.cluster.snapshot().by_id[partition.id].replica_on(on)
-            return None if found is None else found.lag_versions
+            replica = self.cluster.snapshot().by_id[partition.id].replica_on(on)
+            return None if replica is None else replica.lag_versions
 
         wait_for(lambda: lag() in (0, 1), lambda: f"executor {on} lacks {lag()} versions", WAIT_S)
 
@@ -85,7 +87,7 @@ def measure(task: Task) -> dict[str, Any]:
         filled = -(-task.keys // task.rows)
         application.await_batches(filled + 5)
         mover = Mover(application, spark.cluster(application.spark))
-        found: dict[str, list[dict[str, float]]] = {}
+        moves_by_kind: dict[str, list[dict[str, float]]] = {}
         for _ in range(task.moves):
             # In turn, so that whatever disturbs the machine disturbs all.
             for behind in BEHIND:
@@ -95,13 +97,13 @@ def measure(task: Task) -> dict[str, Any]:
                     # Where batches take long, what is not wanted is given up before so many.
                     with suppress(MigrationRefused):
                         moved = mover.move(protocol, behind)
-                        found.setdefault(f"{protocol} {behind}", []).append(moved)
-        steady = [each["durationMs"]["triggerExecution"] for each in application.batches()[-20:]]
+                        moves_by_kind.setdefault(f"{protocol} {behind}", []).append(moved)
+        steady = [batch["durationMs"]["triggerExecution"] for batch in application.batches()[-20:]]
     finally:
         application.stop()
     medians = {
-        key: {name: statistics.median(each[name] for each in moves) for name in moves[0]}
-        for key, moves in found.items()
+        key: {name: statistics.median(move[name] for move in moves) for name in moves[0]}
+        for key, moves in moves_by_kind.items()
     }
     return {"moves": medians, "batch_ms": statistics.median(steady)}
 
@@ -109,9 +111,9 @@ def measure(task: Task) -> dict[str, Any]:
 def by_rows(task: Task, outcome: dict[str, Any]) -> dict[str, Any]:
     """Return times by the rows that a replica lacks; the direct protocol depends on none."""
     moves = outcome["moves"]
-    each = task.rows // task.partitions
+    rows_each = task.rows // task.partitions
     return {
-        str(behind * each): {
+        str(behind * rows_each): {
             protocol: moves[f"{protocol} {0 if protocol == 'direct' else behind}"]
             for protocol in PROTOCOLS
         }
@@ -120,8 +122,8 @@ def by_rows(task: Task, outcome: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def headline(found: dict[str, Any]) -> dict[str, float]:
-    most = list(found.values())[-1]
+def headline(figures: dict[str, Any]) -> dict[str, float]:
+    most = list(figures.values())[-1]
     return {
         "spark_cpa_latency_vs_direct": most["cpa"]["latency_ms"] / most["direct"]["latency_ms"],
         "spark_cpal_latency_vs_direct": most["cpal"]["latency_ms"] / most["direct"]["latency_ms"],
@@ -140,19 +142,19 @@ def main(asked: Options) -> None:
         partitions=4, executor_mb=900, steady=0, after=0, kills=0, moves=asked.rounds, joins=0,
     )  # fmt: skip
     outcome = run_apart(__file__, task.folder, asdict(task))
-    found = by_rows(task, outcome)
+    by_protocol = by_rows(task, outcome)
     machine["command"] = "python bench/papers/migration_spark.py" + " --quick" * asked.quick
     machine["keys, rows of a batch"] = f"{task.keys:,} in {task.partitions}, {task.rows:,}"
     machine["a batch"] = f"{outcome['batch_ms']:,.0f} ms"
     machine["took"] = f"{time.perf_counter() - began:.0f} s"
     figures = {
         "migration_spark_machine": machine,
-        "migration_spark": found,
-        "migration_spark_headline": headline(found),
+        "migration_spark": by_protocol,
+        "migration_spark_headline": headline(by_protocol),
     }
     publish(figures, "migration_spark", TABLES, write_plot, quick=asked.quick)
-    for rows, each in found.items():
-        print(rows, json.dumps(each))
+    for rows, protocols in by_protocol.items():
+        print(rows, json.dumps(protocols))
     report(figures["migration_spark_headline"])
 
 

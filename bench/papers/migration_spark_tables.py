@@ -9,23 +9,23 @@ from bench.papers.migration_plots import PROTOCOLS, of_protocols
 from bench.papers.tables import Figures, table
 
 
-def migration_spark(found: Figures) -> str:
+def migration_spark(figures: Figures) -> str:
     rows = [
-        [name, *(f"{each[name]['latency_ms']:,.0f}, {each[name]['completion_ms']:,.0f} "
-                 f"({each[name]['records']:,.0f})" for each in found.values())]
+        [name, *(f"{protocols[name]['latency_ms']:,.0f}, {protocols[name]['completion_ms']:,.0f} "
+                 f"({protocols[name]['records']:,.0f})" for protocols in figures.values())]
         for name in PROTOCOLS
     ]  # fmt: skip
     heads = ["latency, completion in ms (records read); rows that the replica lacks",
-             *(f"{int(rows):,}" for rows in found)]  # fmt: skip
+             *(f"{int(rows):,}" for rows in figures)]  # fmt: skip
     return table(heads, rows)
 
 
-def migration_spark_headline(found: Figures) -> str:
-    return table(["figure", "measured"], [[f"`{name}`", value] for name, value in found.items()])
+def migration_spark_headline(figures: Figures) -> str:
+    return table(["figure", "measured"], [[f"`{name}`", value] for name, value in figures.items()])
 
 
-def migration_spark_machine(found: Figures) -> str:
-    return table(["", ""], list(found.items()))
+def migration_spark_machine(figures: Figures) -> str:
+    return table(["", ""], list(figures.items()))
 
 
 TABLES: tuple[Callable[[Figures], str], ...] = (

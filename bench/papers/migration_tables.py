@@ -9,59 +9,59 @@ from bench.papers.tables import Figures, beside_targets, percent, table
 ALLOCATIONS = ("baseline", "even", "correlated", "lazy move")
 
 
-def _by_groups(found: Figures, cell: Callable[[Figures], str], head: str) -> str:
-    rows = [[name, *(cell(each[name]) for each in found.values())] for name in ALLOCATIONS]
-    return table([head, *found], rows)
+def _by_groups(figures: Figures, cell: Callable[[Figures], str], head: str) -> str:
+    rows = [[name, *(cell(points[name]) for points in figures.values())] for name in ALLOCATIONS]
+    return table([head, *figures], rows)
 
 
-def migration_figure_7(found: Figures) -> str:
+def migration_figure_7(figures: Figures) -> str:
     return _by_groups(
-        found,
-        lambda each: f"{percent(each['assisted_share'])} of {each['moves']:.0f}",
+        figures,
+        lambda point: f"{percent(point['assisted_share'])} of {point['moves']:.0f}",
         "assisted, of migrations; key groups",
     )
 
 
-def migration_figure_8(found: Figures) -> str:
+def migration_figure_8(figures: Figures) -> str:
     return _by_groups(
-        found,
-        lambda each: f"{percent(each['usable_share'])} ± {100 * each['usable_error']:.1f}",
+        figures,
+        lambda point: f"{percent(point['usable_share'])} ± {100 * point['usable_error']:.1f}",
         "usable copies; key groups",
     )
 
 
-def migration_figure_9(found: Figures) -> str:
+def migration_figure_9(figures: Figures) -> str:
     return _by_groups(
-        found,
-        lambda each: f"{each['latency_s']:.2f} of {each['direct_latency_s']:.2f}",
+        figures,
+        lambda point: f"{point['latency_s']:.2f} of {point['direct_latency_s']:.2f}",
         "latency, s, of that of direct; key groups",
     )
 
 
-def migration_two_operators(found: Figures) -> str:
+def migration_two_operators(figures: Figures) -> str:
     theirs = {"even": "50 %", "correlated": "100 %"}
     rows = [
-        [name, percent(each["usable_share"]), theirs.get(name), percent(each["assisted_share"]),
-         each["moves"]]
-        for name, each in found.items()
+        [name, percent(point["usable_share"]), theirs.get(name), percent(point["assisted_share"]),
+         point["moves"]]
+        for name, point in figures.items()
     ]  # fmt: skip
     return table(["allocation", "usable copies", "paper", "assisted", "migrations"], rows)
 
 
-def migration_figures_5_and_6(found: Figures) -> str:
+def migration_figures_5_and_6(figures: Figures) -> str:
     rows = [
-        [name, *(f"{1e3 * each[name]['latency_s']:,.0f}, {1e3 * each[name]['completion_s']:,.0f}"
-                 for each in found.values())]
+        [name, *(f"{1e3 * point[name]['latency_s']:,.0f}, {1e3 * point[name]['completion_s']:,.0f}"
+                 for point in figures.values())]
         for name in ("direct", "cpa", "cpal")
     ]  # fmt: skip
-    heads = ["latency and completion, ms; rows to replay", *(f"{int(rows):,}" for rows in found)]
+    heads = ["latency and completion, ms; rows to replay", *(f"{int(rows):,}" for rows in figures)]
     return table(heads, rows)
 
 
-def migration_readings(found: Figures) -> str:
+def migration_readings(figures: Figures) -> str:
     rows = []
-    for name, each in found.items():
-        even, ours = each["even"], each["correlated"]
+    for name, point in figures.items():
+        even, ours = point["even"], point["correlated"]
         rows.append(
             [name, percent(even["usable_share"]), percent(ours["usable_share"]),
              f"{ours['usable_share'] / max(1e-9, even['usable_share']):.2f}",
@@ -74,23 +74,23 @@ def migration_readings(found: Figures) -> str:
     return table(heads, rows)
 
 
-def migration_optimum(found: Figures) -> str:
+def migration_optimum(figures: Figures) -> str:
     rows = [
-        [name, each["cases"], f"{each['mean']:.4f}", f"{each['least']:.4f}", each["ours_ms"],
-         each["exact_ms"]]
-        for name, each in found.items()
+        [name, point["cases"], f"{point['mean']:.4f}", f"{point['least']:.4f}", point["ours_ms"],
+         point["exact_ms"]]
+        for name, point in figures.items()
     ]  # fmt: skip
     heads = ["case", "solved", "Algorithm 3 / optimum", "the worst", "Algorithm 3, ms",
              "optimum, ms"]  # fmt: skip
     return table(heads, rows)
 
 
-def migration_headline(found: Figures) -> str:
-    return beside_targets(found, "papers/migration.py", "simulated")
+def migration_headline(figures: Figures) -> str:
+    return beside_targets(figures, "papers/migration.py", "simulated")
 
 
-def migration_machine(found: Figures) -> str:
-    return table(["", ""], list(found.items()))
+def migration_machine(figures: Figures) -> str:
+    return table(["", ""], list(figures.items()))
 
 
 TABLES: tuple[Callable[[Figures], str], ...] = (

@@ -37,7 +37,7 @@ def relative_latency(outcome: Outcome, asked: Task) -> list[tuple[float, float]]
     """Seconds since the loss, and the mean over all queries of how late their rows are, as a
     multiple of what they are usually; of those that have done a batch in that step."""
     usual = usual_of(outcome, asked)
-    found = []
+    steps = []
     for begin_s in np.arange(0.0, outcome.ended_s - outcome.lost_s, STEP_S):
         low, high = outcome.lost_s + begin_s, outcome.lost_s + begin_s + STEP_S
         late = [
@@ -47,15 +47,15 @@ def relative_latency(outcome: Outcome, asked: Task) -> list[tuple[float, float]]
             if low < done <= high
         ]
         if late:
-            found.append((float(begin_s + STEP_S), float(np.mean(late))))
-    return found
+            steps.append((float(begin_s + STEP_S), float(np.mean(late))))
+    return steps
 
 
 def summary(outcome: Outcome, asked: Task) -> dict[str, Any]:
     """Return what the tables and plots have of one case."""
     points, queries = points_of(outcome, asked), len(asked.shape.outputs)
     lines = relative_latency(outcome, asked)
-    gone = [at for at, there in points if there < queries]
+    gone = [at for at, available in points if available < queries]
     return {
         "lost": outcome.lost,
         "available": points[:: max(1, len(points) // 150)],
@@ -66,17 +66,17 @@ def summary(outcome: Outcome, asked: Task) -> dict[str, Any]:
         "all_back_s": gone[-1] + 1.0 if gone else 0.0,
         "is_all_back": points[-1][1] == queries,
         "relative_latency_max": max((late for _, late in lines), default=1.0),
-        "arrived_s": [each - outcome.lost_s for each in outcome.arrived_s],
+        "arrived_s": [moment_s - outcome.lost_s for moment_s in outcome.arrived_s],
     }
 
 
 def losses(asked: Task) -> dict[str, dict[str, Any]]:
     """Return the summaries of the losses by policy."""
-    found = {}
+    summaries = {}
     for outcome in run(asked):
         told(outcome, asked)
-        found[outcome.policy] = summary(outcome, asked)
-    return found
+        summaries[outcome.policy] = summary(outcome, asked)
+    return summaries
 
 
 def figure_10(chosen: Options) -> dict[str, dict[str, Any]]:
@@ -85,7 +85,7 @@ def figure_10(chosen: Options) -> dict[str, dict[str, Any]]:
     apart_s = 4 * asked.every_s
     cases = [Case(INCREMENTAL, count, [1.0] * count, apart_s) for count in (1, 2, 3)]
     asked = replace(asked, folder=chosen.folder / "in a row", cases=cases)
-    return {str(each.lost): summary(each, asked) for each in run(asked)}
+    return {str(outcome.lost): summary(outcome, asked) for outcome in run(asked)}
 
 
 def figure_16(chosen: Options) -> dict[str, dict[str, list[float]]]:
@@ -118,11 +118,11 @@ NOT_QUICK = ("figure_10", *FEWER_LOST)
 """Parts that a quick run leaves out unless it is asked for them."""
 
 
-def with_part(figures: dict[str, Any], part: str, found: Any) -> None:
+def with_part(figures: dict[str, Any], part: str, value: Any) -> None:
     """Put what a part has found where the tables look for it."""
-    figures[f"recovery_{part}"] = found
-    losses = [figures.get(f"recovery_{each}") for each in ("figure_12", *FEWER_LOST)]
-    by_lost = {str(each[INCREMENTAL]["lost"]): each for each in losses if each}
+    figures[f"recovery_{part}"] = value
+    losses = [figures.get(f"recovery_{name}") for name in ("figure_12", *FEWER_LOST)]
+    by_lost = {str(loss[INCREMENTAL]["lost"]): loss for loss in losses if loss}
     if by_lost:
         figures["recovery_figures_13_to_15"] = by_lost
 
@@ -144,10 +144,10 @@ def main(chosen: Options) -> None:
     worst = figures.get("recovery_figure_12")
     if worst is None:
         return
-    lost_s = {policy: each["lost_query_s"] for policy, each in worst.items()}
+    lost_s = {policy: policy_figures["lost_query_s"] for policy, policy_figures in worst.items()}
     report({
-        f"incremental_vs_{policy.replace(' ', '_')}": lost_s[INCREMENTAL] / each
-        for policy, each in lost_s.items()
+        f"incremental_vs_{policy.replace(' ', '_')}": lost_s[INCREMENTAL] / lost
+        for policy, lost in lost_s.items()
         if policy != INCREMENTAL
     })  # fmt: skip
 

@@ -32,8 +32,8 @@ def by_interval(chosen: Options) -> dict[str, dict[str, float]]:
         "paced_s": 8 if chosen.quick else 60,
         "folder": str(folder),
     }
-    found: dict[str, dict[str, float]] = run_apart(__file__, folder, task)
-    return found
+    figures: dict[str, dict[str, float]] = run_apart(__file__, folder, task)
+    return figures
 
 
 def _tags(rows: Any) -> Any:
@@ -78,7 +78,7 @@ def _drained_s(session: Any, folder: Path, rows: int, interval_s: float) -> floa
 
 def _is_drained(session: Any, rows: int) -> bool:
     taken = {
-        query.name: sum(each.numInputRows for each in query.recentProgress)
+        query.name: sum(progress.numInputRows for progress in query.recentProgress)
         for query in session.streams.active
     }
     return min((taken.get(name, 0) for name in ("wide", "narrow")), default=0) >= rows
@@ -90,11 +90,11 @@ def _late_s(session: Any, folder: Path, rate: float, paced_s: float, interval_s:
         q.append(_rows(0, 1))
         latencies = Latencies(session)
         with _fleet(folder, interval_s).start(session, period_s=0.1):
-            end_s, first, each = time.monotonic() + paced_s, 1, max(1, int(rate / 5))
+            end_s, first, count = time.monotonic() + paced_s, 1, max(1, int(rate / 5))
             while time.monotonic() < end_s:
                 next_s = time.monotonic() + 0.2
-                q.append(_rows(first, each))
-                first += each
+                q.append(_rows(first, count))
+                first += count
                 latencies.look()
                 time.sleep(max(0.0, next_s - time.monotonic()))
     late = [late for name in ("wide", "narrow") for _, late in latencies.found.get(name, [])]
@@ -108,19 +108,23 @@ def measure(task: dict[str, Any]) -> dict[str, dict[str, float]]:
     )  # fmt: skip
     rows, folder = int(task["rows"]), Path(task["folder"])
     _drained_s(session, folder / "warm", max(1, rows // 10), 1.0)
-    drained: dict[float, list[float]] = {each: [] for each in INTERVALS_S}
+    drained: dict[float, list[float]] = {interval_s: [] for interval_s in INTERVALS_S}
     for number in range(int(task["rounds"])):
         for interval_s in INTERVALS_S:
             place = folder / f"{number}-{interval_s:g}"
             drained[interval_s].append(_drained_s(session, place, rows, interval_s))
-    rates = {each: rows / statistics.median(seconds) for each, seconds in drained.items()}
+    rates = {
+        interval_s: rows / statistics.median(seconds) for interval_s, seconds in drained.items()
+    }
     paced = min(rates.values()) / 2
-    found = {}
-    for each in INTERVALS_S:
-        late_s = _late_s(session, folder / f"paced-{each:g}", paced, task["paced_s"], each)
-        found[f"{each:g}"] = {"rows_per_s": rates[each], "late_s": late_s}
+    figures = {}
+    for checkpoint_s in INTERVALS_S:
+        late_s = _late_s(
+            session, folder / f"paced-{checkpoint_s:g}", paced, task["paced_s"], checkpoint_s
+        )
+        figures[f"{checkpoint_s:g}"] = {"rows_per_s": rates[checkpoint_s], "late_s": late_s}
     spark_session.stop_session(session, 30)
-    return found
+    return figures
 
 
 if __name__ == "__main__":

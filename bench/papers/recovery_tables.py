@@ -21,56 +21,74 @@ STYLES = {
 }
 
 
-def recovery_runs(found: Figures) -> str:
+def recovery_runs(figures: Figures) -> str:
     """Each part has its own: they may be of different days. Versions stand in the JSON file."""
     told = ("date", "commit", "processor", "load before", "took")
-    rows = [[part.replace("_", " "), *(run[each] for each in told)] for part, run in found.items()]
+    rows = [
+        [part.replace("_", " "), *(run[figure] for figure in told)] for part, run in figures.items()
+    ]
     return table(["", *told], rows)
 
 
-def _back(each: dict[str, Any]) -> str:
-    return f"{each['all_back_s']:.0f}" if each["is_all_back"] else "not by the end"
+def _back(summary: dict[str, Any]) -> str:
+    return f"{summary['all_back_s']:.0f}" if summary["is_all_back"] else "not by the end"
 
 
-def recovery_figure_12(found: Figures) -> str:
+def recovery_figure_12(figures: Figures) -> str:
     rows = [
-        [policy, each["lost_query_s"], each["strict_query_s"], each["first_back_s"], _back(each)]
-        for policy, each in found.items()
+        [
+            policy,
+            summary["lost_query_s"],
+            summary["strict_query_s"],
+            summary["first_back_s"],
+            _back(summary),
+        ]
+        for policy, summary in figures.items()
     ]
     heads = ["", "queries lost, s", "with no trigger allowed, s", "one is back after, s",
              "all are back after, s"]  # fmt: skip
     return table(heads, rows)
 
 
-def recovery_figures_13_to_15(found: Figures) -> str:
+def recovery_figures_13_to_15(figures: Figures) -> str:
     rows = [
-        [f"{lost} lost, {policy}", each["relative_latency_max"], _back(each), each["lost_query_s"]]
-        for lost, policies in sorted(found.items(), key=lambda pair: int(pair[0]))
-        for policy, each in policies.items()
+        [
+            f"{lost} lost, {policy}",
+            summary["relative_latency_max"],
+            _back(summary),
+            summary["lost_query_s"],
+        ]
+        for lost, policies in sorted(figures.items(), key=lambda pair: int(pair[0]))
+        for policy, summary in policies.items()
     ]
     heads = ["", "highest relative latency", "all are back after, s", "queries lost, s"]
     return table(heads, rows)
 
 
-def recovery_figure_10(found: Figures) -> str:
-    rows = [[lost, each["relative_latency_max"], _back(each)] for lost, each in found.items()]
+def recovery_figure_10(figures: Figures) -> str:
+    rows = [
+        [lost, summary["relative_latency_max"], _back(summary)] for lost, summary in figures.items()
+    ]
     heads = ["lost one after the other", "highest relative latency", "all are back after, s"]
     return table(heads, rows)
 
 
-def recovery_figure_16(found: Figures) -> str:
+def recovery_figure_16(figures: Figures) -> str:
     heads = ["share of the optimum's priorities; room for",
-             *(percent(each) for each in found["shares"])]  # fmt: skip
+             *(percent(share) for share in figures["shares"])]  # fmt: skip
     rows = [
         [f"{setting}, {planner}", *values]
-        for setting, planners in found["settings"].items()
+        for setting, planners in figures["settings"].items()
         for planner, values in planners.items()
     ]
     return table(heads, rows)
 
 
-def recovery_figures_19_and_20(found: Figures) -> str:
-    rows = [[f"{key} s", each["rows_per_s"], 1e3 * each["late_s"]] for key, each in found.items()]
+def recovery_figures_19_and_20(figures: Figures) -> str:
+    rows = [
+        [f"{key} s", interval["rows_per_s"], 1e3 * interval["late_s"]]
+        for key, interval in figures.items()
+    ]
     return table(["global checkpoints every", "rows a second", "rows are late, ms"], rows)
 
 
@@ -102,10 +120,10 @@ def _figures_13_to_15(by_lost: Figures, folder: Path) -> None:
     _save(folder / "recovery_figures_13_to_15.svg")
 
 
-def _lines(found: Figures, name: str, title: str, path: Path) -> None:
+def _lines(figures: Figures, name: str, title: str, path: Path) -> None:
     _, ax = plt.subplots(figsize=(7, 3.0))
-    _draw(ax, found, name)
-    for at in next(iter(found.values()))["arrived_s"]:
+    _draw(ax, figures, name)
+    for at in next(iter(figures.values()))["arrived_s"]:
         ax.axvline(at, color="#dddddd", linewidth=0.8, zorder=0)
     ax.set_xlabel("s after the loss; grey: a machine comes")
     ax.set_ylabel(title)
@@ -115,10 +133,10 @@ def _lines(found: Figures, name: str, title: str, path: Path) -> None:
 
 
 def _draw(ax: Any, policies: Figures, name: str) -> None:
-    for policy, each in policies.items():
+    for policy, summary in policies.items():
         colour, style = STYLES[policy]
-        if each[name]:
-            at, values = zip(*each[name], strict=True)
+        if summary[name]:
+            at, values = zip(*summary[name], strict=True)
             ax.plot(at, values, style, color=colour, label=policy, linewidth=1.4)
 
 

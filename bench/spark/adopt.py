@@ -66,10 +66,10 @@ def check(checkpoint: Path, due: tuple[int, int, int]) -> None:
         raise SystemExit(f"moved {(table.num_rows, count, total)}, where {due} is due")
 
 
-def show_timing(what: str, found: dict[str, Timing]) -> float:
-    for name, timing in found.items():
+def show_timing(what: str, timings: dict[str, Timing]) -> float:
+    for name, timing in timings.items():
         print(f"{what:<12}{name:<12}{timing.best:>8.2f}{timing.median:>8.2f}")
-    return found["moving"].best / found["reading"].best
+    return timings["moving"].best / timings["reading"].best
 
 
 def main(asked: Options) -> None:

@@ -100,8 +100,8 @@ def _compressed_bytes(keys: Longs, count: Longs, total: Longs, partitions: int) 
 def _rows(*fields: Longs) -> bytes:
     """Spark's encoding: a version byte, a word of null bits, eight bytes a field."""
     rows = np.zeros((len(fields[0]), 1 + 8 + 8 * len(fields)), np.uint8)
-    for at, each in enumerate(fields):
-        rows[:, 9 + 8 * at : 17 + 8 * at] = each.astype("<i8")[:, None].view(np.uint8)
+    for at, field in enumerate(fields):
+        rows[:, 9 + 8 * at : 17 + 8 * at] = field.astype("<i8")[:, None].view(np.uint8)
     return rows.tobytes()
 
 

@@ -145,7 +145,7 @@ def workloads(asked: Options) -> tuple[Workload, Workload]:
 def turn(provider: str, number: int, asked: Options, pair: tuple[Workload, ...]) -> Measured:
     """One round of a provider; the small run is made in the first and goes on in all others."""
     big, small = pair
-    found = Measured(restarts_s={"big": [], "small": []})
+    measured = Measured(restarts_s={"big": [], "small": []})
 
     def task(
         workload: Workload, phases: Iterable[Phase], check: bool = False, is_timed: bool = False
@@ -157,19 +157,19 @@ def turn(provider: str, number: int, asked: Options, pair: tuple[Workload, ...])
             check=workload.sums if check else None, is_timed=is_timed,
         )  # fmt: skip
 
-    found.runs.append(run(task(big, big.run)))
-    found.timed_runs.append(run(task(big, big.run, is_timed=True)))
+    measured.runs.append(run(task(big, big.run)))
+    measured.timed_runs.append(run(task(big, big.run, is_timed=True)))
     shutil.rmtree(asked.folder / provider / f"{big.name}-timed")
     if number == 0:
         run(task(small, small.run))
     again = len(big.restarts)
     for at, phase in enumerate(big.restarts):
         mate = small.restarts[number * again + at]
-        found.restarts_s["small"].append(run(task(small, [mate])).first_batch_s)
+        measured.restarts_s["small"].append(run(task(small, [mate])).first_batch_s)
         is_last = phase is big.restarts[-1]
-        found.restarts_s["big"].append(run(task(big, [phase], check=is_last)).first_batch_s)
+        measured.restarts_s["big"].append(run(task(big, [phase], check=is_last)).first_batch_s)
     shutil.rmtree(asked.folder / provider / big.name)
-    return found
+    return measured
 
 
 def race(asked: Options, pair: tuple[Workload, Workload]) -> dict[str, Measured]:
@@ -181,10 +181,10 @@ def race(asked: Options, pair: tuple[Workload, Workload]) -> dict[str, Measured]
     for number in range(asked.rounds):
         first = number % len(names)
         for name in names[first:] + names[:first]:
-            found = turn(name, number, asked, pair)
-            measured[name].runs += found.runs
-            measured[name].timed_runs += found.timed_runs
-            for workload, seconds in found.restarts_s.items():
+            measured_turn = turn(name, number, asked, pair)
+            measured[name].runs += measured_turn.runs
+            measured[name].timed_runs += measured_turn.timed_runs
+            for workload, seconds in measured_turn.restarts_s.items():
                 measured[name].restarts_s[workload] += seconds
     return measured
 
@@ -315,11 +315,13 @@ def main(asked: Options) -> None:
     measured = race(asked, pair)
     delta_bytes = updates_alone_bytes(pair[0].run, PARTITIONS)
     show_table(measured, delta_bytes, pair[0])
-    found = figures(measured, delta_bytes, pair[0])
+    measured_figures = figures(measured, delta_bytes, pair[0])
     targets_s = TARGETS_S[:1] if asked.quick else TARGETS_S
-    found["load_at_target"] = max(load_over_target(asked, target_s) for target_s in targets_s)
-    found["heap_4m_gb"] = many_keys_heap_gb(asked)
-    report(found)
+    measured_figures["load_at_target"] = max(
+        load_over_target(asked, target_s) for target_s in targets_s
+    )
+    measured_figures["heap_4m_gb"] = many_keys_heap_gb(asked)
+    report(measured_figures)
 
 
 if __name__ == "__main__":

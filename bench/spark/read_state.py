@@ -56,12 +56,12 @@ def main(asked: Options) -> None:
         "spark": timed(lambda: source.load(str(task.checkpoint)).toArrow(), due),
         "read_state": timed(lambda: read_state(task.checkpoint), due),
     }
-    found = race(contestants, asked.rounds)
+    timings = race(contestants, asked.rounds)
     spark.stop()
     print(f"{keys:,} keys to Arrow; seconds, best and median of {asked.rounds}")
-    for name, timing in found.items():
+    for name, timing in timings.items():
         print(f"{name:<12}{timing.best:>8.2f}{timing.median:>8.2f}")
-    report({"read_state_vs_spark": found["spark"].best / found["read_state"].best})
+    report({"read_state_vs_spark": timings["spark"].best / timings["read_state"].best})
 
 
 if __name__ == "__main__":

@@ -65,9 +65,9 @@ def task(chosen: Options, name: str, **more: object) -> Task:
 
 def told(name: str, chosen: Options, **more: object) -> Outcome:
     """One application, whose figures are printed as soon as they are there."""
-    found = run(task(chosen, name, **more))
-    print(name, found, flush=True)
-    return found
+    outcome = run(task(chosen, name, **more))
+    print(name, outcome, flush=True)
+    return outcome
 
 
 def median(values: list[float]) -> float:

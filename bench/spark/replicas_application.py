@@ -102,7 +102,7 @@ class Application:
         self.await_batches(5)
 
     def batches(self) -> list[dict[str, Any]]:
-        return [json.loads(each.json) for each in self.query.recentProgress]
+        return [json.loads(progress.json) for progress in self.query.recentProgress]
 
     def last(self) -> int:
         """Return the last batch of this run; -1 before its first one is done."""
@@ -113,7 +113,7 @@ class Application:
         """Wait for so many more batches; return them as they were reported."""
         first = self.last() + 1
         self._await(lambda: self.last() >= first + count - 1, count)
-        return [each for each in self.batches() if first <= each["batchId"] < first + count]
+        return [batch for batch in self.batches() if first <= batch["batchId"] < first + count]
 
     def _await(self, is_so: Any, count: int) -> None:
         def holds() -> bool:
@@ -132,13 +132,13 @@ class Application:
         conf = self.spark._jsparkSession.sessionState().conf()
         coordinator = state.StateStoreCoordinatorRef.forDriver(self.context.env(), conf)
         run_id = self.spark._jvm.java.util.UUID.fromString(str(self.query.runId))
-        found = []
+        named = []
         for partition in range(self.task.partitions):
             store = state.StateStoreId(f"file:{self.checkpoint}/state", 0, partition, "default")
             place = coordinator.getLocation(state.StateStoreProviderId(store, run_id))
             # As Spark names it: executor_<host>_<id>.
-            found.append(place.get().rpartition("_")[2] if place.isDefined() else "")
-        return found
+            named.append(place.get().rpartition("_")[2] if place.isDefined() else "")
+        return named
 
     def stop(self) -> None:
         self.query.stop()

@@ -78,9 +78,9 @@ def move(application: Application, cluster: Any, number: int, protocol: str) -> 
     batch was than the median of those that followed, which ran on the same executors; in ms."""
     snapshot = cluster.snapshot()
     partition = snapshot.partitions[number % len(snapshot.partitions)]
-    owners = [each.owner for each in snapshot.partitions]
-    others = [each for each in snapshot.usable if each != partition.owner]
-    bare = [each for each in others if partition.replica_on(each) is None]
+    owners = [partition_status.owner for partition_status in snapshot.partitions]
+    others = [executor for executor in snapshot.usable if executor != partition.owner]
+    bare = [executor for executor in others if partition.replica_on(executor) is None]
     target = min(bare or others, key=owners.count)
     application.await_batches(2)
     done = cluster.migrate(
@@ -88,7 +88,7 @@ def move(application: Application, cluster: Any, number: int, protocol: str) -> 
     )
     # The state that the new owner loaded is that of this batch, which makes the next version.
     application.await_batches(max(1, done.version + 6 - application.last()))
-    near = {each["batchId"]: batch_ms(each) for each in application.batches()}
+    near = {batch["batchId"]: batch_ms(batch) for batch in application.batches()}
     rest = [near[done.version + after] for after in range(1, 6)]
     return done, near[done.version] - statistics.median(rest)
 
@@ -96,8 +96,8 @@ def move(application: Application, cluster: Any, number: int, protocol: str) -> 
 def move_all(application: Application, cluster: Any, outcome: Outcome) -> None:
     """Move by each protocol in turn, so that whatever disturbs the machine disturbs both."""
     task, number = application.task, 0
-    wanted = [("direct", False), ("cpal", True)] * task.moves
-    for protocol, is_from_replica in wanted:
+    protocols = [("direct", False), ("cpal", True)] * task.moves
+    for protocol, is_from_replica in protocols:
         for _ in range(TRIES_MAX):
             done, longer_ms = move(application, cluster, number, protocol)
             number += 1
@@ -113,10 +113,10 @@ def move_all(application: Application, cluster: Any, outcome: Outcome) -> None:
 def join(application: Application, outcome: Outcome) -> None:
     """One more executor; how many partitions it owns, batch by batch."""
     task = application.task
-    before = {each.executor_id for each in application.cluster.executors()}
+    before = {executor.executor_id for executor in application.cluster.executors()}
     application.cluster.add_workers(1)
     wait_for(lambda: application.registered() == task.executors + 1, lambda: "it does not join")
-    [new] = {each.executor_id for each in application.cluster.executors()} - before
+    [new] = {executor.executor_id for executor in application.cluster.executors()} - before
     fair = task.partitions // (task.executors + 1)
     for _ in range(task.joins):
         application.await_batches(1)

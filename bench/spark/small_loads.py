@@ -46,10 +46,10 @@ def batches(folder: Path, first: int) -> float:
     for number in range(first, first + BATCHES):
         show(folder, number)
         query.processAllAvailable()
-    progress = [json.loads(each.json) for each in query.recentProgress]
+    progress = [json.loads(progress_of_one.json) for progress_of_one in query.recentProgress]
     query.stop()
     session.stop()
-    operators = next(each["stateOperators"] for each in progress if each["stateOperators"])
+    operators = next(batch["stateOperators"] for batch in progress if batch["stateOperators"])
     metrics = operators[0]["customMetrics"]
     return float(metrics["cecLoadLatencyMs"]) / PARTITIONS + 0.5
 
@@ -66,7 +66,7 @@ def main(asked: Options) -> None:
     with get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
         turns = [(asked.folder, number * BATCHES) for number in range(asked.rounds + 1)]
         _, *took_ms = pool.starmap(batches, turns, chunksize=1)
-    print(f"{PARTITIONS} stores: {', '.join(f'{each:.2f}' for each in took_ms)} ms each")
+    print(f"{PARTITIONS} stores: {', '.join(f'{time_ms:.2f}' for time_ms in took_ms)} ms each")
     report({"small_load_ms": statistics.median(took_ms)})
 
 

@@ -49,13 +49,13 @@ def write_queue(path: Path, tables: Iterable[pa.Table]) -> None:
             queue.append(table)
 
 
-def turn(rows: DataFrame, wanted: tuple[str, ...], answers: set[str]) -> float:
+def turn(rows: DataFrame, sums: tuple[str, ...], answers: set[str]) -> float:
     """Seconds to aggregate; the answer goes to the others."""
     began = time.perf_counter()
-    (found,) = rows.selectExpr(*wanted).collect()
+    (answer,) = rows.selectExpr(*sums).collect()
     seconds = time.perf_counter() - began
     # The order of a sum decides its last digits.
-    answers.add(" ".join(f"{v:.3f}" if isinstance(v, float) else str(v) for v in found))
+    answers.add(" ".join(f"{v:.3f}" if isinstance(v, float) else str(v) for v in answer))
     return seconds
 
 
@@ -71,16 +71,16 @@ def batch_figures(spark: SparkSession, asked: Options) -> dict[str, float]:
         "parquet": spark.read.parquet(str(parquet)),
     }
     figures: dict[str, float] = {}
-    for name, wanted in (("source", TEN), ("source_two_columns", TWO)):
+    for name, sums in (("source", TEN), ("source_two_columns", TWO)):
         answers: set[str] = set()
         turns: dict[str, Callable[[], float]] = {
-            each: partial(turn, frame, wanted, answers) for each, frame in both.items()
+            kind: partial(turn, frame, sums, answers) for kind, frame in both.items()
         }
         race(turns, WARM_TURNS)
         timings = race(turns, asked.rounds)
         assert len(answers) == 1, answers
-        for each, timing in timings.items():
-            print(f"{name:<20} {each:<8} {rows / timing.median:>12,.0f} rows/s")
+        for kind, timing in timings.items():
+            print(f"{name:<20} {kind:<8} {rows / timing.median:>12,.0f} rows/s")
         figures[f"{name}_vs_parquet"] = timings["parquet"].median / timings["cec"].median
         figures[f"{name}_rows_per_s"] = rows / timings["cec"].median
     sizes = {

@@ -62,7 +62,7 @@ def kill_to_takeover_s(folder: Path, primary: Driver) -> tuple[Driver, float]:
 
 def times_of_batches_s(queue: Path) -> list[float]:
     """Return when each commit of the output queue was made."""
-    return sorted(each.stat().st_mtime for each in (queue / "log").rglob("*.commit"))
+    return sorted(commit.stat().st_mtime for commit in (queue / "log").rglob("*.commit"))
 
 
 def active_gap(folder: Path) -> tuple[float, float]:
@@ -87,7 +87,7 @@ def active_gap(folder: Path) -> tuple[float, float]:
             driver.end()
     faults = faults_of(folder / "queue")
     assert faults == [], faults
-    times_s = [each for each in times_of_batches_s(folder / "queue") if each >= began_s]
+    times_s = [time_s for time_s in times_of_batches_s(folder / "queue") if time_s >= began_s]
     gaps_s = [later - earlier for earlier, later in pairwise(times_s)]
     return max(gaps_s), statistics.median(gaps_s)
 

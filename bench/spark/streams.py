@@ -95,11 +95,13 @@ def batch_s(start: Callable[[], Any], batches: int, rows: int) -> float:
         if time.monotonic() > until:
             raise SystemExit("the stream is stuck")
         time.sleep(0.02)
-    found = full(query, rows)
+    batches_done = full(query, rows)
     query.stop()
-    if query.exception() is not None and len(found) < WARM_BATCHES + batches:
+    if query.exception() is not None and len(batches_done) < WARM_BATCHES + batches:
         raise SystemExit(str(query.exception()))
-    seconds = [float(one["durationMs"]["triggerExecution"]) / 1e3 for one in found[WARM_BATCHES:]]
+    seconds = [
+        float(one["durationMs"]["triggerExecution"]) / 1e3 for one in batches_done[WARM_BATCHES:]
+    ]
     return statistics.median(seconds)
 
 

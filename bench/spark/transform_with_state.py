@@ -103,16 +103,16 @@ def main() -> None:
         jar = str(publish(made.parent / "cec-store-bench-transform.jar", made.read_bytes()))
         for phase in (*phases(asked), *appends(asked)):
             phase.write(asked.folder / "input")
-        found: dict[str, list[tuple[float, float, float]]] = {OURS: [], ROCKSDB: []}
+        turns_of: dict[str, list[tuple[float, float, float]]] = {OURS: [], ROCKSDB: []}
         for number in range(asked.rounds):
-            for provider, turns in found.items():
+            for provider, turns in turns_of.items():
                 turns.append(turn(provider, jar, number, asked))
                 batch, restart, load = turns[-1]
                 print(
                     f"{provider}: load {load:.0f} ms, batch {batch:.0f} ms, restart {restart:.2f} s"
                 )
         ours, theirs = (
-            [statistics.median(each) for each in zip(*found[name], strict=True)]
+            [statistics.median(column) for column in zip(*turns_of[name], strict=True)]
             for name in (OURS, ROCKSDB)
         )
         report(

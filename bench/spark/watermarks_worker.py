@@ -66,8 +66,8 @@ class Outcome:
 
 def run(task: Task, folder: Path) -> list[Outcome]:
     """Run the task in a new process."""
-    found = run_apart(__file__, folder / "task.json", task.provider, asdict(task))
-    return [Outcome(**one) for one in found]
+    told = run_apart(__file__, folder / "task.json", task.provider, asdict(task))
+    return [Outcome(**one) for one in told]
 
 
 def session(task: Task) -> SparkSession:
@@ -214,9 +214,9 @@ def main() -> None:
     ]
     task = Task(cases=tuple(cases), **asked)
     spark = session(task)
-    found = [asdict(measure(spark, case)) for case in task.cases]
+    outcomes = [asdict(measure(spark, case)) for case in task.cases]
     spark.stop()
-    file.write_text(json.dumps(found))
+    file.write_text(json.dumps(outcomes))
 
 
 if __name__ == "__main__":

@@ -246,13 +246,13 @@ def processor_s(spark: SparkSession) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def check(spark: SparkSession, task: Task, wanted: tuple[int, int]) -> None:
+def check(spark: SparkSession, task: Task, expected: tuple[int, int]) -> None:
     reader = spark.read.format("statestore")
     reader = reader.option("stateVarName", "sums") if task.transform_jar else reader
     state = reader.load(str(task.checkpoint))
     sums = state.select(total("value.count"), total("value.sum")).first()
-    if sums is None or tuple(sums) != wanted:
-        raise SystemExit(f"the state sums up to {sums}, not to {wanted}")
+    if sums is None or tuple(sums) != expected:
+        raise SystemExit(f"the state sums up to {sums}, not to {expected}")
 
 
 def main() -> None:
