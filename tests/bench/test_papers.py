@@ -1,7 +1,9 @@
 """The parts of the paper's evaluation that take no measuring: its input, baselines and tables."""
 
+import json
 import socket
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +15,7 @@ from bench.papers.cec_graph import share_within
 from bench.papers.cec_input import Bids, item_counts
 from bench.papers.cec_scaling import exponent
 from bench.papers.cec_tables import TABLES
+from bench.papers.report import results_file
 from bench.papers.tables import cell, filled_in
 from cec_store import Never, open_queue
 from cec_store.operators.aggregate.windows import CountWindow
@@ -108,6 +111,25 @@ def test_every_table_has_its_place_in_the_document() -> None:
     assert filled_in(once, headline, TABLES) == once
     with pytest.raises(ValueError, match="0 places for the table headline"):
         filled_in("nowhere", headline, TABLES)
+
+
+@pytest.mark.parametrize(
+    ("results", "module"),
+    [
+        ("cec", "cec_tables"),
+        ("availability", "availability_tables"),
+        ("migration", "migration_tables"),
+        ("migration_spark", "migration_spark_tables"),
+        ("recovery", "recovery_tables"),
+    ],
+)
+def test_tables_of_the_document_are_those_of_the_results(results: str, module: str) -> None:
+    pytest.importorskip("matplotlib")
+    tables = import_module(f"bench.papers.{module}").TABLES
+    figures = json.loads(results_file(results, quick=False).read_text(encoding="utf-8"))
+    assert {make.__name__ for make in tables} <= figures.keys()
+    text = (DOCS / "evaluation.md").read_text(encoding="utf-8")
+    assert filled_in(text, figures, tables) == text
 
 
 def test_numbers_are_shown_with_three_digits() -> None:
