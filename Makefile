@@ -109,13 +109,14 @@ test-oldest:
 
 # The wheel as users have it, and not the checkout, with the newest of all dependencies, on any Python:
 # `make test-wheel PYTHON=python3.13`. TESTS=short as above. pytest is not run as a module, which would
-# put the checkout first.
+# put the checkout first: it comes last, by a .pth file, for the benchmarks alone.
 WHEEL := .venv-wheel
 test-wheel: setup
 	rm -rf $(WHEEL)
 	$(PYTHON) -m venv $(WHEEL)
 	$(BIN)/python -m hatchling build -t wheel -d $(WHEEL)/dist >/dev/null
 	$(WHEEL)/bin/python -m pip install --quiet --disable-pip-version-check "$$(echo $(WHEEL)/dist/*.whl)[tests]"
+	echo "$(CURDIR)" > "$$($(WHEEL)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/checkout.pth"
 	cd $(WHEEL) && bin/python -c 'import cec_store; assert "site-packages" in cec_store.__file__'
 	CEC_STORES= $(WHEEL)/bin/pytest -p no:cacheprovider -m "not spark and not crash" -n $(JOBS) \
 	  $(if $(filter short,$(TESTS)),$(SHORT),--ignore tests/tidy)
@@ -146,7 +147,7 @@ mutate: setup
 	PYTHONPATH=tests $(BIN)/python -m support.runs.mutation $(MODULES)
 
 bench: setup
-	$(BIN)/python bench/run_all.py
+	$(BIN)/python bench/harness/run_all.py
 
 # The pages of docs/ as a site in site/, from docstrings and the program too. A warning fails it.
 docs: setup

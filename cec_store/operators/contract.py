@@ -47,7 +47,9 @@ class Source(Protocol):
         ['item', 'price', 'at']
     """
 
-    schema: pa.Schema
+    @property
+    def schema(self) -> pa.Schema:
+        """Schema of the rows that :meth:`read` yields."""
 
     def read(self, start: int, stop: int | None = None) -> Iterator[InputBatch]:
         """Rows whose offset is in ``[start, stop)``; ``stop=None`` reads to the end."""

@@ -23,7 +23,7 @@ from cec_store.standby.costs import (
 from cec_store.standby.schemes import Scheme, System
 
 FENCE_S = 0.04
-"""Seconds of fencing in a takeover on a local disk, measured by bench/standby.py: its syncs."""
+"""Seconds of fencing in a takeover on a local disk, its syncs; bench/micro/standby.py has it."""
 CATCH_UP_SHARE = 0.1
 """A passive standby takes the input along at this share of what the primary does for it."""
 

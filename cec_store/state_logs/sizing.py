@@ -1,7 +1,7 @@
 """Heap, disk and requests that a query's state takes, computed before there is any.
 
 Sums, not measurements: what bounds the log (Q over the open windows, versions that are kept) says
-how much it can hold at most, and one figure for the heap was measured, by bench/spark_providers.py.
+how much it can hold at most, and one figure for the heap was measured, by bench/spark/providers.py.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
 """The benchmarks run, and end with the figures under their names. Nothing is timed here."""
 
-import importlib.util
 import json
 import os
 import subprocess
@@ -12,14 +11,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from bench.harness import bids
+from bench.spark import input as spark_input
+from bench.spark import nexmark_input, watermarks_input
 from support.paths import BENCH
 from support.stores.needed import need
 
 FIGURES = {
-    "append.py": {"append_vs_ipc", "append_vs_sqlite"},
-    "columns.py": {"two_of_ten_read_ratio", "bytes_vs_body", "write_ratio"},
-    "burst.py": {"burst_windows", "burst_rss_gb", "burst_lost", "burst_pause_s"},
-    "one_log.py": {
+    "micro/append.py": {"append_vs_ipc", "append_vs_sqlite"},
+    "micro/columns.py": {"two_of_ten_read_ratio", "bytes_vs_body", "write_ratio"},
+    "micro/burst.py": {"burst_windows", "burst_rss_gb", "burst_lost", "burst_pause_s"},
+    "micro/one_log.py": {
         "group_commit_us_plain",
         "ack_us_one",
         "reader_poll_us_plain",
@@ -29,32 +31,32 @@ FIGURES = {
         "commit_bytes_plain",
         "open_requests_1m_commits",
     },
-    "rebuild.py": {"rebuild_vs_reference", "rebuild_vs_read"},
-    "opening.py": {"open_reads_per_gb", "follow_vs_frames", "help_cpu_ms"},
-    "paper_availability.py": {
+    "micro/rebuild.py": {"rebuild_vs_reference", "rebuild_vs_read"},
+    "micro/opening.py": {"open_reads_per_gb", "follow_vs_frames", "help_cpu_ms"},
+    "papers/availability.py": {
         "table6_max_deviation",
         "table7_max_deviation",
         "table8_max_deviation",
     },
-    "paper_migration.py": {"correlated_vs_even", "correlated_vs_even_two_operators"},
-    "recovery_plans.py": {"plan_ms_1000_queries", "bestdensity_vs_optimum"},
-    "standby.py": {
+    "papers/migration.py": {"correlated_vs_even", "correlated_vs_even_two_operators"},
+    "micro/recovery_plans.py": {"plan_ms_1000_queries", "bestdensity_vs_optimum"},
+    "micro/standby.py": {
         "passive_takeover_vs_cold",
         "active_gap_ms_vs_detection",
         "passive_overhead",
         "smallframes_vs_one",
     },
-    "overhead.py": {"throughput_kept_open_only", "throughput_kept_q2", "records_per_s_core"},
+    "micro/overhead.py": {"throughput_kept_open_only", "throughput_kept_q2", "records_per_s_core"},
 }
 
 
 @pytest.mark.parametrize("script", FIGURES)
 def test_ends_with_its_figures(script: str, tmp_path: Path) -> None:
-    if script.startswith("paper_"):
+    if script.startswith("papers/"):
         pytest.importorskip("matplotlib")
-    if script == "one_log.py":
+    if script == "micro/one_log.py":
         need("s3fs", "moto.server")
-    if script in ("paper_migration.py", "recovery_plans.py"):
+    if script in ("papers/migration.py", "micro/recovery_plans.py"):
         pytest.importorskip("scipy")
     tiny = ["--quick", "--rounds", "1", "--scale", "0.02", "--dir", str(tmp_path)]
     done = subprocess.run(
@@ -75,10 +77,8 @@ def test_ends_with_its_figures(script: str, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [], "it leaves files behind"
 
 
-def test_spark_workload_is_as_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spark_workload_is_as_asked_for() -> None:
     """The Spark benchmark itself takes minutes: only its input and its arithmetic are run here."""
-    monkeypatch.syspath_prepend(str(BENCH))
-    spark_input = importlib.import_module("spark_input")
     load = spark_input.Phase("load", 0, keys=1000)
     few = spark_input.Phase("few", 1, keys=1000, batches=3, rows=100)
     (loaded, _), *rest = load.updates()
@@ -90,9 +90,7 @@ def test_spark_workload_is_as_asked_for(monkeypatch: pytest.MonkeyPatch) -> None
     assert 100 * 3 < spark_input.updates_alone_bytes((load, few), 2) < 100 * 42 / 2
 
 
-def test_spark_input_shows_whole_phases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(BENCH))
-    spark_input = importlib.import_module("spark_input")
+def test_spark_input_shows_whole_phases(tmp_path: Path) -> None:
     phase = spark_input.Phase("few", 1, keys=1000, batches=3, rows=100)
     phase.write(tmp_path / "phases")
     for _ in range(2):
@@ -104,14 +102,10 @@ def test_spark_input_shows_whole_phases(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize(("kind", "delays"), [("near", 1), ("far", 2), ("mixed", 1), ("join", 1)])
-def test_as_much_state_expires_in_each_batch(
-    kind: str, delays: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_as_much_state_expires_in_each_batch(kind: str, delays: int, tmp_path: Path) -> None:
     """The benchmark of watermarks takes half an hour: here its input is run by hand."""
-    monkeypatch.syspath_prepend(str(BENCH))
-    made = importlib.import_module("watermarks_input")
     rows = 60_000 if kind == "join" else 20_000
-    workload = made.Workload(kind, rows, batches=4)
+    workload = watermarks_input.Workload(kind, rows, batches=4)
     workload.write(tmp_path)
     side = tmp_path / workload.name / ("left" if kind == "join" else "")
     load, *batches = (
@@ -132,11 +126,9 @@ def test_as_much_state_expires_in_each_batch(
         assert all(batch.min() > end for batch, end in zip(batches[1:], ends[:-1], strict=True))
 
 
-def test_nexmark_events_are_of_their_kinds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(BENCH))
-    made = importlib.import_module("nexmark_input")
-    assert made.write(tmp_path, batches=2, events_per_s=100) == 500
-    tables = {kind: pq.read_table(tmp_path / kind) for kind in made.SCHEMAS}
+def test_nexmark_events_are_of_their_kinds(tmp_path: Path) -> None:
+    assert nexmark_input.write(tmp_path, batches=2, events_per_s=100) == 500
+    tables = {kind: pq.read_table(tmp_path / kind) for kind in nexmark_input.SCHEMAS}
     assert {kind: len(table) for kind, table in tables.items()} == {
         "persons": 20, "auctions": 60, "bids": 920,
     }  # fmt: skip
@@ -145,18 +137,7 @@ def test_nexmark_events_are_of_their_kinds(tmp_path: Path, monkeypatch: pytest.M
     assert len(set(tables["persons"]["time"].to_pylist())) == 20
 
 
-@pytest.fixture
-def bids(monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
-    spec = importlib.util.spec_from_file_location("bench_bids", BENCH / "bids.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, "bench_bids", module)
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_bids_are_seeded_and_of_the_size_asked_for(bids) -> None:  # type: ignore[no-untyped-def]
+def test_bids_are_seeded_and_of_the_size_asked_for() -> None:
     table = bids.bids(1000, 10, seed=3, tuple_bytes=100)
     assert table.equals(bids.bids(1000, 10, seed=3, tuple_bytes=100))
     assert not table.equals(bids.bids(1000, 10, seed=4, tuple_bytes=100))
@@ -164,8 +145,8 @@ def test_bids_are_seeded_and_of_the_size_asked_for(bids) -> None:  # type: ignor
     assert {numbers + len(url) for url in table["url"].to_pylist()} == {100}
 
 
-def test_source_reads_the_same_from_any_batch(bids) -> None:  # type: ignore[no-untyped-def]
-    bids.BATCH_ROWS = 100
+def test_source_reads_the_same_from_any_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bids, "BATCH_ROWS", 100)
     source = bids.BidSource(bids.bids(250, 10), 1000)
     whole = [offset for batch in source.read(0) for offset in batch.offsets.tolist()]
     assert whole == list(range(1000))
@@ -173,60 +154,6 @@ def test_source_reads_the_same_from_any_batch(bids) -> None:  # type: ignore[no-
     assert times == sorted(times)
     later = [time for batch in source.read(250, 650) for time in batch.timestamps_us.tolist()]
     assert later == times[250:650]
-
-
-@pytest.fixture
-def run_all(monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
-    monkeypatch.syspath_prepend(str(BENCH))
-    spec = importlib.util.spec_from_file_location("run_all", BENCH / "run_all.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, "run_all", module)
-    spec.loader.exec_module(module)
-    return module
-
-
-def a_run(run_all, script: str, **figures: float):  # type: ignore[no-untyped-def]
-    return run_all.Run(f"python bench/{script}", "date d, commit abc", "some\n\nlines", figures)
-
-
-FACTS = {"commit": "abc", "processor": "fast"}
-
-
-def test_results_say_what_is_missed(run_all) -> None:  # type: ignore[no-untyped-def]
-    runs = {"append.py": a_run(run_all, "append.py", append_vs_ipc=0.5, append_vs_sqlite=4.0)}
-    text = run_all.rendered(FACTS, runs)
-    assert "| `append.py` | `append_vs_ipc` | 0.50 (missed) | at least 0.8 |" in text
-    assert "| `append.py` | `append_vs_sqlite` | 4.00 | at least 3 |" in text
-    assert "| processor | fast |" in text
-
-
-def test_results_of_the_scripts_not_asked_for_stay(run_all) -> None:  # type: ignore[no-untyped-def]
-    runs = {
-        "append.py": a_run(run_all, "append.py", append_vs_ipc=0.123456),
-        "seek.py": run_all.Run("python bench/seek.py --quick", "d", "", {"seek_vs_scan": 25.0}),
-    }
-    assert run_all.kept(run_all.rendered(FACTS, runs), {**FACTS, "commit": "def"}) == runs
-
-
-def test_results_of_another_machine_do_not_stay(run_all) -> None:  # type: ignore[no-untyped-def]
-    text = run_all.rendered(FACTS, {"append.py": a_run(run_all, "append.py", append_vs_ipc=1.0)})
-    assert run_all.kept(text, {"processor": "slow"}) == {}
-
-
-@pytest.mark.parametrize(
-    ("bounds", "value", "is_met"),
-    [
-        ({"at_least": 3}, 3, True),
-        ({"at_least": 3}, 2.9, False),
-        ({"at_most": 3}, 3, True),
-        ({"at_most": 3}, 3.1, False),
-        ({}, 0, True),
-    ],
-)
-def test_target_rule(run_all, bounds, value, is_met) -> None:  # type: ignore[no-untyped-def]
-    assert run_all.Target("x.py", "x", **bounds).met_by(value) is is_met
 
 
 def test_jvms_of_a_benchmark_find_the_tests_modules_by_themselves(

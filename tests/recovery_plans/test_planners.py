@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench.simulators.topologies import Drawn, drawn
 from cec_store.recovery_plans import (
     Operator,
     Outage,
@@ -22,7 +23,6 @@ from cec_store.recovery_plans import (
     operator_centric,
     violations,
 )
-from cec_store.recovery_plans.generated import Drawn, drawn
 from cec_store.recovery_plans.plans import Planner
 from support.recovery_plans.outages import Case, cases
 

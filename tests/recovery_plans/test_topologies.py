@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+from bench.simulators.topologies import Drawn, drawn
 from cec_store.recovery_plans import Operator, Outage, Partition, Topology
-from cec_store.recovery_plans.generated import Drawn, drawn
 from cec_store.recovery_plans.outage import NONE
 from support.recovery_plans.outages import Case, cases, outputs, upstream
 

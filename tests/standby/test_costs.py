@@ -5,11 +5,11 @@ from functools import cache
 
 import pytest
 
+from bench.simulators.standby.networks import aggregate_network, filter_network
+from bench.simulators.standby.protocols import Readings
+from bench.simulators.standby.runs import Point, Size, simulate
 from cec_store.standby.costs import Cost, Query, costs, windowed
 from cec_store.standby.costs_here import FENCE_S, cheapest, costs_here
-from cec_store.standby.model.networks import aggregate_network, filter_network
-from cec_store.standby.model.protocols import Readings
-from cec_store.standby.model.runs import Point, Size, simulate
 from cec_store.standby.schemes import Scheme, System
 
 # Of 30 runs each has intervals at times of its own, which the closed forms average over.

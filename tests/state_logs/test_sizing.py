@@ -10,7 +10,7 @@ from support.paths import BENCH
 
 def results() -> str:
     return (
-        (BENCH / "RESULTS.md").read_text("utf-8").split("## `python bench/spark_providers.py`")[1]
+        (BENCH / "RESULTS.md").read_text("utf-8").split("## `python bench/spark/providers.py`")[1]
     )
 
 

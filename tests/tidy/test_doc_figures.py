@@ -12,7 +12,7 @@ STORES = ("hdfs", "rocksdb", "changelog", "cec")
 def measured() -> dict[str, list[str]]:
     """By row of the tables: what stands there for each store."""
     text = (BENCH / "RESULTS.md").read_text("utf-8")
-    text = text.split("## `python bench/spark_providers.py`")[1].split("\n## ")[0]
+    text = text.split("## `python bench/spark/providers.py`")[1].split("\n## ")[0]
     batches, restarts = [], []
     for store in STORES:
         lines = re.findall(rf"^{store} +([\d. |]+)$", text, re.MULTILINE)
@@ -50,7 +50,7 @@ def test_figures_are_those_of_the_newest_run(path) -> None:  # type: ignore[no-u
 def test_figures_that_a_page_names_are_those_of_the_newest_run() -> None:
     """Rows that end in a figure's value and its name."""
     results = (BENCH / "RESULTS.md").read_text("utf-8")
-    known = dict(re.findall(r"^\| `\w+\.py` \| `(\w+)` \| ([\d.,]+)", results, re.MULTILINE))
+    known = dict(re.findall(r"^\| `[\w/]+\.py` \| `(\w+)` \| ([\d.,]+)", results, re.MULTILINE))
     assert len(known) > 30
     named = [
         (path.stem, name, value)

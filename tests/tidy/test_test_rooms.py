@@ -57,7 +57,8 @@ def imported(source: str) -> set[str]:
 
 def import_breaks(source: str, files: list[str]) -> list[str]:
     """Another test, `conftest`, a helper by its bare name, or a folder other than `support`."""
-    rooms = {PurePosixPath(name).parts[0] for name in files} - {"support"}
+    # `bench` is the benchmarks' own package, beside the room of their tests.
+    rooms = {PurePosixPath(name).parts[0] for name in files} - {"support", "bench"}
     bare = {PurePosixPath(name).stem for name in files if name.startswith("support/")} | rooms
     breaks = []
     for name in sorted(imported(source)):
@@ -134,7 +135,12 @@ def test_room_rule(name: str, caught: bool) -> None:
     assert is_at_home(name) is not caught
 
 
-KNOWN = ["log/test_tail.py", "queues/test_queue.py", "support/disks/memory_folder.py"]
+KNOWN = [
+    "log/test_tail.py",
+    "queues/test_queue.py",
+    "bench/test_bench.py",
+    "support/disks/memory_folder.py",
+]
 
 
 @pytest.mark.parametrize(
@@ -145,6 +151,8 @@ KNOWN = ["log/test_tail.py", "queues/test_queue.py", "support/disks/memory_folde
         ("import support.disks.memory_folder", False),
         ("from cec_store.queues import test_run", False),
         ("import queue, json", False),
+        ("from bench.harness.rounds import race", False),
+        ("from bench.test_bench import FIGURES", True),
         ("from memory_folder import MemoryFolder", True),
         ("import memory_folder", True),
         ("def f():\n    import memory_folder", True),

@@ -73,18 +73,16 @@ ORDER = {
     "operators.join": "waiting arrival_clocks schemas join resample",
     "operators.ordering": "bubble sort",
     "standby": """
-        schemes costs costs_here model lease_format beats lease_objects lease leases
+        schemes costs costs_here lease_format beats lease_objects lease leases
         followers skipping queue_input refusals takeover standby
     """,
     "standby.followers": "followed_log footprint_ledger warm_state held_output shadow",
-    "standby.model": "networks execution protocols eventual runs outputs",
     "placement": """
-        layout loads allocation updating optimum protocols plans drafting adaptation model
+        layout loads allocation updating optimum protocols plans drafting adaptation
     """,
-    "placement.model": "jobs runs",
     "recovery_plans": """
         membership topology outage extending plans density dynamic operators_first optimum
-        assignment succession generated
+        assignment succession
     """,
     "connectors": "spark",
     "connectors.spark": "setup queues checkpoint takeover moving executors fleet",
@@ -158,8 +156,7 @@ FUNCTION_LINES_MAX = 70
 FILE_LINES_MAX = 500
 # What people start from: everything must be reached from here.
 ROOTS = (
-    "cec_store", "cli", "placement", "placement.model.runs", "recovery_plans",
-    "recovery_plans.generated", "signals",
+    "cec_store", "cli", "placement", "recovery_plans", "signals",
 )  # fmt: skip
 MACHINE = "connectors.spark.setup.environment"
 NOUNLESS = {"utils", "util", "common", "helpers", "misc"}

@@ -28,7 +28,7 @@ def room_of(path: Path) -> str:
 
 SOURCES = {
     path.relative_to(ROOT).as_posix(): (room_of(path), path.read_text(encoding="utf-8"))
-    for folder in ("cec_store", "indexes", "connectors")
+    for folder in ("cec_store", "indexes", "connectors", "bench")
     for path in sorted((ROOT / folder).rglob("*.py"))
 }
 ROOMS = sorted({room for room, _ in SOURCES.values()})
@@ -73,7 +73,7 @@ def places(room: str, lines: dict[str, list[int]]) -> list[str]:
 
 def test_every_room_is_read() -> None:
     rooms = Counter(room for room, _ in SOURCES.values())
-    assert {"cec_store", "indexes", "connectors", "log", "inspector"} <= rooms.keys()
+    assert {"cec_store", "indexes", "connectors", "bench", "log", "inspector"} <= rooms.keys()
 
 
 @pytest.mark.parametrize("room", ROOMS)

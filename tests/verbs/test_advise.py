@@ -1,7 +1,6 @@
 """`cec-store advise`: from numbers and from what a place's logs say."""
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -61,19 +60,6 @@ def test_whatever_fits_is_at_least_as_dear_as_what_is_named() -> None:
             for each in found["schemes"] if each["fits"]}  # fmt: skip
     assert len(dear) > 1
     assert min(dear, key=dear.__getitem__) == found["cheapest"]
-
-
-def test_simulation_stands_beside_the_formula() -> None:
-    found = document(*AGGREGATE, "--simulate")
-    for each in found["schemes"]:
-        paper, simulated = each["paper"], each["paper"]["simulated"]
-        assert simulated["recovery_s"] == pytest.approx(paper["recovery_s"], rel=0.1, abs=1e-3)
-        assert simulated["bandwidth_share"] == pytest.approx(paper["bandwidth_share"], rel=0.1)
-    assert [each["paper"]["simulated"]["output"] for each in found["schemes"]] == [
-        "gap", "repeating", "convergent", "repeating", "precise",
-    ]  # fmt: skip
-    status, text = run(*AGGREGATE, "--simulate")
-    assert (status, "convergent" in text) == (0, True)
 
 
 def test_a_queue_says_how_many_windows_it_has_and_nothing_is_written(queue: Path) -> None:
@@ -191,7 +177,6 @@ def test_a_damaged_queue_gives_no_advice(queue: Path, tmp_path: Path) -> None:
         (("--rate", "0"), "tuples_per_s"),
         (("--rate", "10", "--window", "1", "--advance", "2"), "advance_s"),
         (("--rate", "10", "--window", "1", "--keys", "0"), "keys"),
-        ((*AGGREGATE, "--keys", "5", "--simulate"), "--keys"),
         ((*AGGREGATE, "--extent-factor", "0.5"), "extent_factor"),
         (("--rate", "1e9", "--row-time", "1"), "processors"),
         (("nowhere", "--window", "1"), "PATH"),
@@ -203,13 +188,3 @@ def test_wrong_use_says_what_to_give(arguments: tuple[str, ...], said: str) -> N
     status, text = run(*arguments)
     assert status == 2
     assert said in text
-
-
-def test_without_simpy_the_simulation_alone_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [each for each in sys.modules if each.startswith("cec_store.standby.model")]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "simpy", None)
-    assert run(*AGGREGATE)[0] == 0
-    status, text = run(*AGGREGATE, "--simulate")
-    assert status == 2
-    assert "simulation" in text

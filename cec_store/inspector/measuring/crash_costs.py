@@ -45,7 +45,7 @@ class LoadRates:
     """Opening a log: its files, and the headers at its end.
 
     By default that of a small state store in a JVM that has just started, on two cores that do
-    other work too: 2 to 7 ms, as ``python bench/small_loads.py`` measures it.
+    other work too: 2 to 7 ms, as ``python bench/spark/small_loads.py`` measures it.
     """
     source: str = DEFAULT
     """``default``, ``calibrated`` now, or ``remembered`` from the last time that was done here."""

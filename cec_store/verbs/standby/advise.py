@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import reduce
 from importlib import import_module
@@ -35,7 +33,6 @@ from cec_store.verbs.arguments import AsJson, StorageOptions, place_of
 
 _FOLLOWED_ONLY = "possible if the operator can be followed, which --operator tells"
 _QUEUES_ONLY = "possible if the query reads queues and writes one (spark.follow)"
-_RUNS, _RUN_S, _TUPLES_MAX, _FAILURES = 5, 10.0, 1e6, 20
 
 Operators = Annotated[
     str | None,
@@ -83,9 +80,6 @@ def advise_verb(
     may_lose: Annotated[
         bool, typer.Option("--may-lose", help="Input around the failure may be lost.")
     ] = False,
-    simulate: Annotated[
-        bool, typer.Option("--simulate", help="Simulate each scheme too; needs simpy.")
-    ] = False,
     storage_options: StorageOptions = None,
     as_json: AsJson = False,
 ) -> None:
@@ -94,8 +88,8 @@ def advise_verb(
     advance = window if advance is None else advance
     if path is None and rate is None:
         raise typer.BadParameter("give a queue or checkpoint, or --rate and --window")
-    if path is not None and (window or keys != 1 or simulate):
-        raise typer.BadParameter("--window, --keys and --simulate are for when no PATH is given")
+    if path is not None and (window or keys != 1):
+        raise typer.BadParameter("--window and --keys are for when no PATH is given")
     with wrong_use():
         system = System(
             1.0 if rate is None else rate, detection, interval, redirect, row_bytes, 8.0,
@@ -110,18 +104,12 @@ def advise_verb(
             subject.system, subject.query, is_precise=precise, extent_factor=extent_factor
         )
         by_scheme = costs_here(subject.system, subject.query, extent_factor=extent_factor)
-    simulated: dict[Scheme, dict[str, Any]] = {}
-    if simulate:
-        if keys != 1:
-            raise typer.BadParameter("--simulate has windows of one key; leave out --keys")
-        with _simulator(), wrong_use():
-            simulated = _simulated(system, window, advance, precise, extent_factor)
     if as_json:
         head = {"path": path, "recovery_time_s": recovery_time}
-        body = _as_json(subject, by_scheme, papers, simulated, recovery_time, may_lose)
+        body = _as_json(subject, by_scheme, papers, recovery_time, may_lose)
         Screen().document({**head, **body})
     else:
-        _show(Screen(), subject, by_scheme, papers, simulated, recovery_time, may_lose)
+        _show(Screen(), subject, by_scheme, papers, recovery_time, may_lose)
 
 
 @dataclass(frozen=True)
@@ -194,50 +182,10 @@ def _operator_of(name: str | None) -> Operator | None:
     return made_by(factory)
 
 
-@contextmanager
-def _simulator() -> Iterator[None]:
-    try:
-        yield
-    except ImportError as error:
-        raise typer.BadParameter(
-            f"--simulate needs simpy ({error}); pip install 'cec-store[simulation]'"
-        ) from error
-
-
-def _simulated(
-    system: System, window_s: float, advance_s: float, is_precise: bool, extent_factor: float
-) -> dict[Scheme, dict[str, Any]]:
-    # Imports SimPy, which is an extra.
-    from cec_store.standby.model.networks import aggregate_network, filter_network
-    from cec_store.standby.model.outputs import observed
-    from cec_store.standby.model.protocols import Readings
-    from cec_store.standby.model.runs import Size, simulate
-
-    network = aggregate_network(window_s, advance_s) if window_s else filter_network()
-    least_s = 4 * window_s + 10 * system.interval_s + system.detection_s + system.redirect_s + 1
-    run_s = max(least_s, min(_RUN_S, _TUPLES_MAX / system.tuples_per_s))
-    points = {
-        scheme: simulate(
-            system, network, scheme, Size(_RUNS, run_s, _FAILURES), Readings(aligned=False),
-            is_precise=is_precise, extent_factor=extent_factor,
-        )
-        for scheme in Scheme
-    }  # fmt: skip
-    return {
-        scheme: {
-            "recovery_s": point.recovery_ms / 1e3,
-            "bandwidth_share": point.overhead_percent / 100,
-            "output": observed(scheme, network.type, is_precise=is_precise).value,
-        }
-        for scheme, point in points.items()
-    }
-
-
 def _as_json(
     subject: _Subject,
     by_scheme: dict[Scheme, CostHere],
     papers: dict[Scheme, Cost],
-    simulated: dict[Scheme, dict[str, Any]],
     recovery_time_s: float,
     may_lose: bool,
 ) -> dict[str, Any]:
@@ -258,7 +206,6 @@ def _as_json(
                     if name != "scheme"
                 },
                 "outage_s": papers[scheme].outage_s(subject.system),
-                "simulated": simulated.get(scheme),
             },
         }
         for scheme, cost in by_scheme.items()
@@ -288,7 +235,6 @@ def _show(
     subject: _Subject,
     by_scheme: dict[Scheme, CostHere],
     papers: dict[Scheme, Cost],
-    simulated: dict[Scheme, dict[str, Any]],
     recovery_time_s: float,
     may_lose: bool,
 ) -> None:
@@ -308,7 +254,7 @@ def _show(
         ["scheme", "possible", "back after", "bandwidth", "processor", "memory", "disk",
          "lost rows", "output waits"], rows,
     )  # fmt: skip
-    _show_paper(screen, system, papers, simulated)
+    _show_paper(screen, system, papers)
     for scheme in by_scheme:
         if reason := subject.refused(scheme):
             screen.line(f"{scheme.value} is refused: {reason}")
@@ -324,26 +270,17 @@ def _show(
         screen.line(f"{better.scheme.value} is cheaper, if it is possible")
 
 
-def _show_paper(
-    screen: Screen,
-    system: System,
-    papers: dict[Scheme, Cost],
-    simulated: dict[Scheme, dict[str, Any]],
-) -> None:
-    rows: list[list[Cell]] = []
-    for scheme, cost in papers.items():
-        row: list[Cell] = [
+def _show_paper(screen: Screen, system: System, papers: dict[Scheme, Cost]) -> None:
+    rows: list[list[Cell]] = [
+        [
             scheme.value, seconds(cost.outage_s(system)), f"{100 * cost.bandwidth_share:.1f} %",
             f"{100 * cost.processor_share:.1f} %", round(cost.lost_tuples),
             round(cost.repeated_tuples), seconds(cost.held_s),
-        ]  # fmt: skip
-        if scheme in simulated:
-            outcome = simulated[scheme]
-            back_s = cost.outage_s(system) - cost.recovery_s + outcome["recovery_s"]
-            row += [seconds(back_s), f"{100 * outcome['bandwidth_share']:.1f} %", outcome["output"]]
-        rows.append(row)
+        ]
+        for scheme, cost in papers.items()
+    ]  # fmt: skip
     screen.table(
         "the paper's protocols, with messages between nodes in place of a log (its Table 3)",
         ["scheme", "back after", "bandwidth", "processor", "lost rows", "rows twice",
-         "output waits"] + ["simulated", "bandwidth", "output"] * bool(simulated), rows,
+         "output waits"], rows,
     )  # fmt: skip

@@ -1,0 +1,1 @@
+"""Parts of cec-store by themselves, without Spark: appends, seeks, openings, rebuilds, standbys."""

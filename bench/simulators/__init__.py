@@ -1,0 +1,1 @@
+"""Simulated systems and drawn inputs, which benchmarks and tests hold the product against."""

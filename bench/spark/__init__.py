@@ -1,0 +1,1 @@
+"""Spark with our state store, source and sink, against what Spark has itself."""

@@ -1,1 +1,0 @@
-"""The simulator of the availability paper's system: nodes, links and messages in simulated time."""
