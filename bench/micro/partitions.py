@@ -1,11 +1,12 @@
 """A commit of a thousand partitions, on local files and on a real S3 server of this machine.
 
 What the committer alone does, once a thousand tasks have written an object each: putting the commit
-together, making it, and every fourth time one that says what came since. The server is moto's, in Python and in
-this process, so that the figure of S3 is of requests and bytes rather than of a store.
+together and making it, every fourth time one that says what came since. The server is moto's, in
+Python and in this process, so that the figure of S3 is of requests and bytes rather than of a
+store.
 
-And how many bytes the committer reads and writes for each row, nothing merged
-meanwhile: a million rows a batch, over 200 partitions, as many as Spark's shuffles have, and over a
+And how many bytes the committer reads and writes for each row, nothing merged meanwhile: a million
+rows a batch, over 200 partitions, as many as Spark's shuffles have, and over a
 thousand. The committers in Python and in the JVM make the same objects.
 """
 
