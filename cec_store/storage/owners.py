@@ -48,9 +48,11 @@ def ownership_of(path: str) -> Ownership:
 
 def may_be_written(path: str) -> bool:
     """Return True if this user may write to a path, or make it where it is missing."""
-    while not os.path.lexists(path):
-        path = os.path.dirname(os.path.abspath(path))
-    return _may(path, os.W_OK)
+    above = os.path.abspath(path)
+    while not os.path.lexists(above):
+        above = os.path.dirname(above)
+    is_folder_above = above == os.path.abspath(path) or os.path.isdir(above)
+    return is_folder_above and _may(above, os.W_OK)
 
 
 def user_name(number: int) -> str:
