@@ -47,9 +47,12 @@ class _LogSize:
 def state_lines(place: Place, session: SparkSession) -> Iterator[Diagnosis]:
     """Yield the lines about a checkpoint or the folder of a state store."""
     checkpoint = place.checkpoint
+    told: set[str] = set()
     if checkpoint is not None:
         yield from _provider(place, checkpoint, session)
-        yield from _batches(checkpoint)
+        lines = [*_batches(checkpoint)]
+        told = {line.what for line in lines}
+        yield from lines
         if isinstance(place.folder, LocalFolder):
             line = not_seen_by_executors(session, place.path)
             if line is not None:
@@ -57,12 +60,13 @@ def state_lines(place: Place, session: SparkSession) -> Iterator[Diagnosis]:
     if place.provider not in (None, PROVIDER):
         return
     sizes, errors = _sizes(place)
+    errors = [error for error in errors if of_error(error[1], place.path).what not in told]
     if errors:
         yield _unreadable(place, errors)
-    else:
+    elif sizes:
         yield sound("version", f"format version {FORMAT_VERSION}, which this release writes")
     if sizes:
-        yield from _size_lines(sizes, session)
+        yield from _size_lines(sizes, len(place.logs), session)
 
 
 # -- Spark's files ----------------------------------------------------------------------------
@@ -154,9 +158,12 @@ def _unreadable(place: Place, errors: list[tuple[str, CecError | FileNotFoundErr
     return fault("damage", text, f"{advice} from an earlier batch")
 
 
-def _size_lines(sizes: list[_LogSize], session: SparkSession) -> Iterator[Diagnosis]:
+def _size_lines(
+    sizes: list[_LogSize], logs: int, session: SparkSession
+) -> Iterator[Diagnosis]:
     keys, records = sum(size.keys for size in sizes), sum(size.records for size in sizes)
-    yield sound("state", f"{len(sizes):,} logs, {keys:,} keys; a restart reads {records:,} records")
+    what = f"{keys:,} keys; a restart reads {records:,} records"
+    yield sound("state", f"{len(sizes):,} of {logs:,} logs read: {what}")
     yield from _target(sizes, session)
     long = [s for s in sizes if s.records > max(_LONG * s.keys, SMALL_EXTENT_RECORDS)]
     if long:

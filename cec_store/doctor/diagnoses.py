@@ -9,6 +9,7 @@ from enum import Enum
 from cec_store.errors import (
     CecError,
     CorruptLog,
+    NotAQueue,
     StorageError,
     StoreNotInstalled,
     Unreadable,
@@ -101,18 +102,18 @@ def fault(subject: str, what: str, advice: str) -> Diagnosis:
 def of_error(error: Exception, path: str) -> Diagnosis:
     """Return the line about an error that ended a check of ``path``."""
     text = str(error)
+    verify = f"`cec-store verify {path}` lists all damage and what to do"
     if isinstance(error, CorruptLog):
-        what = f"{error.path}: byte {error.byte}: {error.reason}"
-        return fault("damage", what, f"`cec-store verify {path}` lists all damage and what to do")
+        return fault("damage", f"{error.path}: byte {error.byte}: {error.reason}", verify)
     if isinstance(error, UnsupportedVersion):
         return fault("version", text, "upgrade cec-store here: a later release wrote this")
     if isinstance(error, StoreNotInstalled):
         return fault("stores", text, "install the package that it names")
     if isinstance(error, Unreadable):
         return fault("unreadable", text, "look again as a user who may read it")
-    if isinstance(error, StorageError):
+    if isinstance(error, StorageError) and not isinstance(error, NotAQueue):
         return fault("unreadable", text, "see to what it says, and look again")
-    return fault("damage", text, f"`cec-store verify {path}` lists all damage and what to do")
+    return fault("damage", text, verify)
 
 
 def in_order(lines: Iterable[Diagnosis]) -> tuple[Diagnosis, ...]:
