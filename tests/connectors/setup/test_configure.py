@@ -11,7 +11,7 @@ import pytest
 
 from cec_store.connectors.spark.setup.compiler import find_spark
 from cec_store.connectors.spark.setup.settings import PREFIX, PROVIDER, PROVIDER_KEY
-from support.drivers import late_job
+from support.drivers import foreign_job, late_job
 from support.runs.counts import CRASH_FULL
 from support.runs.minors import needs_newest
 
@@ -35,6 +35,17 @@ def test_jvm_that_runs_already_learns_of_the_provider(earlier: str, tmp_path: Pa
     found = json.loads(done.stdout.splitlines()[-1])
     assert found["windows"] == 2
     assert 1 <= found["segments"] <= 2
+
+
+def test_a_query_that_goes_on_with_another_provider_is_told_of_in_one_line(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, foreign_job.__file__, str(tmp_path)],
+        capture_output=True, text=True, timeout=TIMEOUT_S, check=False, cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-6000:]
+    (told,) = [line for line in done.stderr.splitlines() if "cec-store adopt" in line]
+    assert "HDFSBackedStateStoreProvider keeps the state of the query in" in told
+    assert f"`cec-store adopt file:{tmp_path}/foreign NEW`" in told
 
 
 def counts(spark: Any, folder: Path) -> Any:
