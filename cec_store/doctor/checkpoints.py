@@ -64,7 +64,7 @@ def state_lines(place: Place, session: SparkSession) -> Iterator[Diagnosis]:
     if errors:
         yield _unreadable(place, errors)
     elif sizes:
-        yield sound("version", f"format version {FORMAT_VERSION}, which this release writes")
+        yield sound("version", f"segments of format {FORMAT_VERSION}, which this release writes")
     if sizes:
         yield from _size_lines(sizes, len(place.logs), session)
 
@@ -158,9 +158,7 @@ def _unreadable(place: Place, errors: list[tuple[str, CecError | FileNotFoundErr
     return fault("damage", text, f"{advice} from an earlier batch")
 
 
-def _size_lines(
-    sizes: list[_LogSize], logs: int, session: SparkSession
-) -> Iterator[Diagnosis]:
+def _size_lines(sizes: list[_LogSize], logs: int, session: SparkSession) -> Iterator[Diagnosis]:
     keys, records = sum(size.keys for size in sizes), sum(size.records for size in sizes)
     what = f"{keys:,} keys; a restart reads {records:,} records"
     yield sound("state", f"{len(sizes):,} of {logs:,} logs read: {what}")
@@ -201,7 +199,7 @@ def _skew(sizes: list[_LogSize]) -> Iterator[Diagnosis]:
 def _heap(sizes: list[_LogSize], session: SparkSession) -> Diagnosis:
     """Return a line on the heap that the state takes, and what the settings here give."""
     needed = sum(HEAP_BYTES_PER_KEY * size.keys + size.raw_bytes for size in sizes)
-    what = f"state takes about {needed / 2**20:,.0f} MiB of heap"
+    what = f"state takes about {needed / 2**20:,.1f} MiB of heap"
     if session.is_on_cluster:
         name, count = "spark.executor.memory", session.value("spark.executor.instances", "1")
     else:

@@ -11,7 +11,7 @@ from cec_store.connectors.spark.fleet.fleet_folder import FleetFolder
 from cec_store.connectors.spark.fleet.status import QueryStatus, message_of, queries_of
 from cec_store.connectors.spark.takeover.tenure import LEASE
 from cec_store.doctor.diagnoses import Diagnosis, fault, note, of_error, sound
-from cec_store.doctor.held_leases import sighting_line
+from cec_store.doctor.held_leases import sighting_line, sighting_of
 from cec_store.errors import CecError
 from cec_store.standby.leases import Sign
 
@@ -22,7 +22,7 @@ def fleet_lines(folder: FleetFolder, look: Look) -> Iterator[Diagnosis]:
     """Yield the lines about a fleet; ``look`` gives those about a checkpoint or queue of it."""
     try:
         notes = folder.read()
-        seen = folder.leases().sight(LEASE, locks=False)
+        seen = sighting_of(folder.leases(), LEASE)
     except CecError as error:
         yield of_error(error, folder.path)
         return

@@ -12,6 +12,8 @@ from cec_store.standby.leases import Leases, Sighting, Sign, leases_of
 from cec_store.storage.paths import is_url
 from cec_store.storage.stores.folders import StorageOptions
 
+_LONGEST_S = 5.0
+"""Seconds for which a holder is looked at that gives no sign of life."""
 _AGAIN = "start the query again, or a standby of it; it takes the lease over"
 
 
@@ -30,10 +32,19 @@ def lease_lines(path: str, options: StorageOptions | None) -> Iterator[Diagnosis
         yield note("lease", what, "end the old driver before its standby takes over")
 
 
+def sighting_of(leases: Leases, name: str) -> Sighting:
+    """Return what can be seen of a holder within a few seconds; nothing is written.
+
+    Raises:
+        StorageError: the place cannot be read.
+    """
+    return leases.sight(name, locks=False, longest_s=_LONGEST_S)
+
+
 def _line(leases: Leases, name: str) -> Diagnosis:
     try:
         check_lease_name(name)
-        seen = leases.sight(name, locks=False)
+        seen = sighting_of(leases, name)
     except ValueError:
         what = f"leases/{name}: no name of a lease"
         return note("lease", what, "move the folder away")

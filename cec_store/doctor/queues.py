@@ -38,7 +38,7 @@ def queue_lines(place: Place) -> Iterator[Diagnosis]:
     except (CecError, FileNotFoundError) as error:
         yield of_error(error, place.path)
         return
-    yield sound("version", f"format version {FORMAT_VERSION}, which this release writes")
+    yield sound("version", f"segments of format {FORMAT_VERSION}, which this release writes")
     yield sound("state", f"opens: {what}")
     if place.kind is PlaceKind.QUEUE:
         yield from _writer(place)

@@ -149,10 +149,13 @@ class Leases:
         if seen.has_moved and seen.sign is Sign.ALIVE:
             raise LeaseObjects(self._place, self._options, name).held(seen.holder)
 
-    def sight(self, name: str, *, locks: bool = True) -> Sighting:
-        """Look until the holder has given a sign of life, for a few of its periods at most.
+    def sight(self, name: str, *, locks: bool = True, longest_s: float | None = None) -> Sighting:
+        """Look until the holder has given a sign of life, or is silent.
 
-        Without ``locks`` nothing is written, so that a user who may only read can look as well.
+        Args:
+            name: Of the lease.
+            locks: Without them nothing is written, so that a user who may only read can look.
+            longest_s: Seconds to look at most; by default a few of the holder's periods.
 
         Raises:
             StorageError: the place cannot be read.
@@ -160,7 +163,8 @@ class Leases:
         watch = Watch(LeaseObjects(self._place, self._options, name), name, None, locks=locks)
         try:
             seen = watch.look()
-            end_s = time.monotonic() + _FREE_PERIODS * watch.keep_alive.period_s
+            rule_s = _FREE_PERIODS * watch.keep_alive.period_s
+            end_s = time.monotonic() + (rule_s if longest_s is None else longest_s)
             while seen.sign is Sign.ALIVE and not seen.has_moved and time.monotonic() < end_s:
                 time.sleep(watch.pause_s)
                 seen = watch.look()

@@ -1,4 +1,4 @@
-"""Misconfigurations of queues, checkpoints and fleets, each found by its line; nothing is written."""
+"""Misconfigurations of queues and checkpoints, each with its line; nothing is written."""
 
 from __future__ import annotations
 
@@ -59,7 +59,9 @@ class World:
 
     def on(self, kind: str, options: str = "rw") -> None:
         """The folder is on a mount of this kind, as far as the list of mounts tells."""
-        self.monkeypatch.setattr(mounts, "_MOUNTS", str(list_mount(self.folder, kind, "s", options)))
+        self.monkeypatch.setattr(
+            mounts, "_MOUNTS", str(list_mount(self.folder, kind, "s", options))
+        )
 
     def later(self, seconds: float) -> None:
         """A checkup is made so much later."""
@@ -372,7 +374,7 @@ def test_a_state_store_alone_is_a_place(here: World) -> None:
 
 @contextmanager
 def held(path: Path) -> Iterator[None]:
-    rule = KeepAlive(period_s=0.02)
+    rule = KeepAlive(period_s=0.1, misses=40)
     with leases_of(path).hold("driver", holder="node-1:7", keep_alive=rule):
         yield
 

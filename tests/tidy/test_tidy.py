@@ -132,7 +132,8 @@ ORDER = {
     "report": "facts windows restart_costs views document cluster_document fleet_document page",
     "terminal": """
         exit_status interrupts streams lazy_group wording screens columnar formats documents
-        gathering outputs built_in_screens doctor_screens extent_screens report_summaries report_writing
+        gathering outputs built_in_screens doctor_screens extent_screens
+        report_summaries report_writing
     """,
     "demos": """
         reporting flights embedded_child embedded spark_feed spark_job spark_results spark
