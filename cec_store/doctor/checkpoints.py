@@ -10,8 +10,16 @@ from dataclasses import dataclass
 
 from cec_store.connectors.spark.checkpoint.layout import Checkpoint
 from cec_store.connectors.spark.checkpoint.state_schema import begun_repartition
-from cec_store.connectors.spark.setup.settings import BUILT_IN, PREFIX, PROVIDER
-from cec_store.doctor.diagnoses import Diagnosis, fault, first_of, note, of_error, sound
+from cec_store.connectors.spark.setup.settings import BUILT_IN, PREFIX, PROVIDER, PROVIDER_KEY
+from cec_store.doctor.diagnoses import (
+    Diagnosis,
+    SettingInForce,
+    fault,
+    first_of,
+    note,
+    of_error,
+    sound,
+)
 from cec_store.doctor.machine import clock_line
 from cec_store.doctor.session_rules import AVRO_ADVICE, ENCODING, not_seen_by_executors
 from cec_store.doctor.spark_session import SparkSession
@@ -50,7 +58,7 @@ def state_lines(place: Place, session: SparkSession) -> Iterator[Diagnosis]:
     told: set[str] = set()
     if checkpoint is not None:
         yield from _provider(place, checkpoint, session)
-        lines = [*_batches(checkpoint)]
+        lines = [*_batches(checkpoint), *_kept_otherwise(checkpoint, session)]
         told = {line.what for line in lines}
         yield from lines
         if isinstance(place.folder, LocalFolder):
@@ -90,6 +98,21 @@ def _provider(place: Place, checkpoint: Checkpoint, session: SparkSession) -> It
         if pinned.get(ENCODING, "unsaferow").lower() == "avro":
             what = f"the checkpoint says {ENCODING}=avro, which cec-store refuses"
             yield fault("provider", what, AVRO_ADVICE)
+
+
+def kept_settings(checkpoint: Checkpoint) -> tuple[SettingInForce, ...]:
+    """Return the settings that a checkpoint keeps, whatever the session says."""
+    kept = checkpoint.newest_settings()
+    return tuple(SettingInForce(name, kept[name], "the checkpoint") for name in sorted(kept))
+
+
+def _kept_otherwise(checkpoint: Checkpoint, session: SparkSession) -> Iterator[Diagnosis]:
+    """Yield the settings of the session in whose place Spark takes those of the checkpoint."""
+    for name, kept in sorted(checkpoint.newest_settings().items()):
+        if name not in (PROVIDER_KEY, ENCODING) and session.value(name, kept) != kept:
+            what = f"{name}={session.value(name)} (set by {session.source(name)}) is without effect"
+            advice = "leave it out; for other partitions of state `cec-store repartition`"
+            yield note("settings", f"{what}: the checkpoint keeps {kept}", advice)
 
 
 def _batches(checkpoint: Checkpoint) -> Iterator[Diagnosis]:
@@ -170,6 +193,7 @@ def _size_lines(sizes: list[_LogSize], logs: int, session: SparkSession) -> Iter
         advice = "raise check_time_ms, so that commits may write more footprints again"
         yield note("state", worst.log.named(what), advice)
     yield from _skew(sizes)
+    yield from _few_partitions(sizes, session)
     yield _heap(sizes, session)
 
 
@@ -194,6 +218,13 @@ def _skew(sizes: list[_LogSize]) -> Iterator[Diagnosis]:
             what = f"{worst.keys:,} keys, and its store {mean:,.0f} a partition in the mean"
             advice = "look for a key that most rows have: this one decides how long a restart takes"
             yield note("state", worst.log.named(what), advice)
+
+
+def _few_partitions(sizes: list[_LogSize], session: SparkSession) -> Iterator[Diagnosis]:
+    partitions, cores = 1 + max(size.log.partition or 0 for size in sizes), session.cores
+    if cores is not None and sizes[0].log.partition is not None and partitions < cores:
+        what = f"{partitions:,} partitions of state for {cores:,} cores: some load nothing"
+        yield note("state", what, "`cec-store repartition` brings it into as many as there are")
 
 
 def _heap(sizes: list[_LogSize], session: SparkSession) -> Diagnosis:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from cec_store.connectors.spark.fleet.fleet_folder import FleetFolder
 from cec_store.connectors.spark.setup.environment import VARIABLES, Variables
 from cec_store.connectors.spark.takeover.passive import STANDBY_OF
-from cec_store.doctor.checkpoints import state_lines
+from cec_store.doctor.checkpoints import kept_settings, state_lines
 from cec_store.doctor.diagnoses import Checkup, Diagnosis, in_order, note, of_error
 from cec_store.doctor.fleets import fleet_lines
 from cec_store.doctor.folders import folder_lines
@@ -46,13 +46,15 @@ def place_checkup(
     Raises:
         NotAQueue: there is nothing at the path.
         ValueError: no such path or URL, or options for local files.
-        StorageError: the store cannot be reached.
     """
     session = session_here(variables, given)
-    folder = folder_at(path, options)
     about_folder: list[Diagnosis] = []
-    if isinstance(folder, LocalFolder) and folder.exists():
-        about_folder += folder_lines(folder, path)
+    try:
+        folder = folder_at(path, options)
+        if folder.exists() and isinstance(folder, LocalFolder):
+            about_folder += folder_lines(folder, path)
+    except CecError as error:
+        return Checkup("folder", path, (of_error(error, path),))
     if (options or {}).get("single_writer"):
         what = "single_writer: of two writers at one moment the second replaces what the first made"
         about_folder.append(note("stores", what, "let one process write, ever; docs/stores.md"))
@@ -73,7 +75,8 @@ def place_checkup(
         about_folder.append(of_error(error, folder.path))
         return Checkup("folder", folder.path, in_order(about_folder))
     lines = _place_lines(place, path, options, session)
-    return Checkup(place.kind.value, place.path, in_order([*about_folder, *lines]))
+    kept = () if place.checkpoint is None else kept_settings(place.checkpoint)
+    return Checkup(place.kind.value, place.path, in_order([*about_folder, *lines]), kept)
 
 
 def _fleet_at(path: str, options: StorageOptions | None) -> FleetFolder | None:

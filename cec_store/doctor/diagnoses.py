@@ -9,9 +9,13 @@ from enum import Enum
 from cec_store.errors import (
     CecError,
     CorruptLog,
+    CredentialsRefused,
+    NoExclusiveCreate,
+    NoSuchBucket,
     NotAQueue,
     StorageError,
     StoreNotInstalled,
+    StoreUnreachable,
     Unreadable,
     UnsupportedVersion,
 )
@@ -99,6 +103,16 @@ def fault(subject: str, what: str, advice: str) -> Diagnosis:
     return Diagnosis(subject, Severity.FAULT, what, advice)
 
 
+_OF_STORES: dict[type[CecError], str] = {
+    StoreNotInstalled: "install the package that it names",
+    NoSuchBucket: "correct the URL, or let the administrator of the store make the bucket",
+    CredentialsRefused: "give credentials where the store's own tools look; docs/stores.md",
+    StoreUnreachable: "see to the network, and to the endpoint: --storage-option, or its variable",
+    NoExclusiveCreate: "use a store that creates on a condition; docs/stores.md",
+}
+"""Advice on errors of stores."""
+
+
 def of_error(error: Exception, path: str) -> Diagnosis:
     """Return the line about an error that ended a check of ``path``."""
     text = str(error)
@@ -107,10 +121,11 @@ def of_error(error: Exception, path: str) -> Diagnosis:
         return fault("damage", f"{error.path}: byte {error.byte}: {error.reason}", verify)
     if isinstance(error, UnsupportedVersion):
         return fault("version", text, "upgrade cec-store here: a later release wrote this")
-    if isinstance(error, StoreNotInstalled):
-        return fault("stores", text, "install the package that it names")
     if isinstance(error, Unreadable):
         return fault("unreadable", text, "look again as a user who may read it")
+    for kind, advice in _OF_STORES.items():
+        if isinstance(error, kind):
+            return fault("stores", text, advice)
     if isinstance(error, StorageError) and not isinstance(error, NotAQueue):
         return fault("unreadable", text, "see to what it says, and look again")
     return fault("damage", text, verify)

@@ -18,6 +18,7 @@ from cec_store.connectors.spark.setup.settings import (
     PREFIX,
     PROVIDER,
     PROVIDER_KEY,
+    PUSHDOWN_KEY,
     STORE_PREFIX,
     check_names,
     check_texts,
@@ -34,6 +35,8 @@ ENCODING = f"{STORE_PREFIX}encodingFormat"
 AVRO_ADVICE = f"unset {ENCODING} and begin a new checkpoint, since a checkpoint keeps it"
 _PRINTS = "`cec-store spark conf` prints all that is needed"
 _CLASS_PATHS = ("spark.driver.extraClassPath", "spark.executor.extraClassPath")
+_REPORTS = f"{STORE_PREFIX}coordinatorReportSnapshotUploadLag"
+_FORCED = f"{STORE_PREFIX}forceSnapshotUploadOnLag"
 _ALLOCATION = "spark.dynamicAllocation"
 _HADOOP_WITH_CREATES = (3, 4, 2)
 
@@ -103,7 +106,14 @@ def _provider(session: SparkSession) -> Iterator[Diagnosis]:
 
 
 def _foreign_settings(session: SparkSession) -> Iterator[Diagnosis]:
-    """Yield settings of Spark's own stores that change nothing."""
+    """Yield settings of Spark's own stores that change nothing, or go only together."""
+    is_reported = session.value(_REPORTS, "true").strip().lower() != "false"
+    if not is_reported and session.value(_FORCED, "true").strip().lower() != "false":
+        what = f"{_set_by(session, _REPORTS)}: Spark 4.3 takes that only with {_FORCED}=false"
+        yield fault("settings", what, f"set {_FORCED}=false as well, or leave it out")
+    if session.value(PUSHDOWN_KEY, "true").strip().lower() == "false":
+        what = f"{_set_by(session, PUSHDOWN_KEY)}: cec_python reads all rows where a time is asked"
+        yield note("settings", what, f"set {PUSHDOWN_KEY}=true")
     without = sorted(
         name for name, setting in session.settings.items() if not has_effect(name, setting.value)
     )

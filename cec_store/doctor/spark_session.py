@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -78,6 +79,15 @@ class SparkSession:
         """True if executors are other processes, maybe on other machines."""
         master = self.value(MASTER)
         return bool(master) and not master.startswith("local")
+
+    @property
+    def cores(self) -> int | None:
+        """Number of cores that load state at a restart; ``None`` where no setting says it."""
+        if match := re.fullmatch(r"local\[(\d+)(,\d+)?\]", self.value(MASTER)):
+            return int(match[1])
+        each, count = self.value("spark.executor.cores"), self.value("spark.executor.instances")
+        is_known = self.is_on_cluster and each.isdecimal() and count.isdecimal()
+        return int(each) * int(count) if is_known else None
 
     def shown(self, variables: Variables) -> tuple[SettingInForce, ...]:
         """Return the settings and variables that matter here, in order of their names."""

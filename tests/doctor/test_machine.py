@@ -19,6 +19,7 @@ from cec_store.connectors.spark.setup.settings import (
     PREFIX,
     PROVIDER,
     PROVIDER_KEY,
+    PUSHDOWN_KEY,
     STORE_PREFIX,
 )
 from cec_store.connectors.spark.takeover.passive import STANDBY_OF
@@ -278,6 +279,14 @@ MACHINES = [
     Case("settings of RocksDB change nothing",
          lambda m: m.sets({f"{STORE_PREFIX}rocksdb.changelogCheckpointing.enabled": "true"}),
          "settings", "note", "without effect here", "leave them out"),
+    Case("batches in memory change nothing",
+         lambda m: m.sets({"spark.sql.streaming.maxBatchesToRetainInMemory": "5"}), "settings",
+         "note", "without effect here", "leave them out"),
+    Case("no snapshot reports without forceSnapshotUploadOnLag",
+         lambda m: m.sets({f"{STORE_PREFIX}coordinatorReportSnapshotUploadLag": "false"}),
+         "settings", "fault", "takes that only with", "forceSnapshotUploadOnLag=false"),
+    Case("filters are not handed to sources in Python", lambda m: m.sets({PUSHDOWN_KEY: "false"}),
+         "settings", "note", "cec_python reads all rows", "set spark.sql.python.filterPushdown"),
     Case("commits do not wait for the disk", lambda m: m.own(syncMode="none"), "settings", "note",
          "a power cut may cost the last ones", "set it to commit"),
     Case("nothing bounds the extent", lambda m: m.own(checkTimeMs="0"), "settings", "note",

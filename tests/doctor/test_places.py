@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,10 +16,18 @@ import pytest
 
 from cec_store import open_queue
 from cec_store.connectors.spark.setup.settings import BUILT_IN, PREFIX, PROVIDER, PROVIDER_KEY
-from cec_store.doctor import checkpoints, machine, queues
+from cec_store.doctor import checkpoints, checkups, machine, queues
 from cec_store.doctor.checkups import place_checkup
 from cec_store.doctor.diagnoses import Checkup, Severity
-from cec_store.errors import NotAQueue
+from cec_store.doctor.held_leases import lease_lines
+from cec_store.errors import (
+    CredentialsRefused,
+    NoExclusiveCreate,
+    NoSuchBucket,
+    NotAQueue,
+    StoreNotInstalled,
+    StoreUnreachable,
+)
 from cec_store.format.checksum import with_crc
 from cec_store.standby.leases import KeepAlive, leases_of
 from cec_store.storage import mounts
@@ -28,6 +37,7 @@ from support.disks.other_user import as_nobody, open_to_all
 from support.places import damaged_queues as made
 from support.places.checkpoints import Made
 from support.places.made_checkpoints import KEY, VALUE, MadeCheckpoint, Rows, grown
+from support.stores.s3_server import BUCKET, options_of
 
 SCHEMA = pa.schema([("n", pa.int64())])
 ENCODING = "spark.sql.streaming.stateStore.encodingFormat"
@@ -171,6 +181,16 @@ def nearly_small_heap(w: World) -> None:
     w.monkeypatch.setattr(checkpoints, "_GIVEN_TIMES", 1 << 40)
 
 
+def more_cores_than_partitions(w: World) -> None:
+    w.checkpoint()
+    w.given = {"spark.master": "local[8]"}
+
+
+def other_partitions_in_the_session(w: World) -> None:
+    w.checkpoint(**{PARTITIONS: "2"})
+    w.given = {PARTITIONS: "64"}
+
+
 def on_one_machine(w: World) -> None:
     w.checkpoint()
     w.given = {"spark.master": "spark://head:7077"}
@@ -274,6 +294,10 @@ PLACES = [
          "twice the heap"),
     Case("a heap with little room", nearly_small_heap, "heap", "note",
          "spark.driver.memory is 1g (the default)", "twice the heap"),
+    Case("fewer partitions than cores", more_cores_than_partitions, "state", "note",
+         "2 partitions of state for 8 cores", "`cec-store repartition`"),
+    Case("partitions that the session has otherwise", other_partitions_in_the_session, "settings",
+         "note", "=64 (set by --conf) is without effect: the checkpoint keeps 2", "leave it out"),
     Case("a checkpoint on one machine of a cluster", on_one_machine, "file system", "note",
          "executors on other machines do not see it", "HDFS"),
     Case("a relative path", relative_path, "path", "note", "place is relative", "whole paths"),
@@ -472,6 +496,44 @@ def test_a_plain_queue_in_a_store_has_no_consumers() -> None:
     checkup = place_checkup("memory://doctor/plain", None, {}, {"PATH": ""})
     (line,) = [line for line in checkup.diagnoses if line.subject == "writer"]
     assert "consumers and retention are refused here" in line.what
+
+
+@pytest.mark.parametrize(
+    ("error", "advice"),
+    [
+        (StoreNotInstalled("gcsfs is needed"), "install the package"),
+        (NoSuchBucket("no bucket lake"), "correct the URL"),
+        (CredentialsRefused("none were found"), "give credentials"),
+        (StoreUnreachable("no answer"), "see to the network"),
+        (NoExclusiveCreate("two writers won"), "that creates on a condition"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else None,
+)
+def test_a_store_that_cannot_be_looked_at(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, advice: str
+) -> None:
+    def fail(path: str, options: object) -> None:
+        raise error
+
+    monkeypatch.setattr(checkups, "folder_at", fail)
+    (line,) = place_checkup("s3://lake/q", None, {}, {"PATH": ""}).faults
+    assert (line.subject, line.what) == ("stores", str(error))
+    assert advice in line.advice
+
+
+@pytest.mark.skipif(find_spec("gcsfs") is not None, reason="gcsfs is installed")
+def test_a_package_that_is_missing_is_named_with_its_extra() -> None:
+    (line,) = place_checkup("gs://lake/q", None, {}, {"PATH": ""}).faults
+    assert "pip install 'cec-store[gcs]'" in line.what
+
+
+def test_a_lease_in_s3_is_no_complete_fence(s3_address: str) -> None:
+    options = options_of(s3_address)
+    place = f"s3://{BUCKET}/doctor"
+    leases_of(place, options).hold("driver", holder="n1", keep_alive=KeepAlive(0.02)).release()
+    (held, fence) = lease_lines(place, options)
+    assert (held.severity, held.what) == (Severity.SOUND, "driver: n1, tenure 1, has let go of it")
+    assert "a fence misses one under way" in fence.what
 
 
 @pytest.mark.parametrize("place", ["s3:/lake/q", "file://host/q", "gopher://x/y", "s3://"])

@@ -69,7 +69,7 @@ class Setting:
         try:
             value = read(text.strip())
         except ValueError:
-            value = text
+            raise ValueError(f"{self.keyword} must be {self.allowed}, not {text!r}") from None
         self.text(value)
 
 
@@ -150,6 +150,7 @@ WITHOUT_EFFECT = (
     "forceSnapshotUploadOnLag",
 )
 """Settings of Spark's own stores that change nothing, as `rocksdb.…` do; SparksSettings.scala."""
+_IN_MEMORY = "spark.sql.streaming.maxBatchesToRetainInMemory"
 _TARGETS = ("recovery_time_s", "extent_factor", "extent_max_records")
 
 
@@ -219,6 +220,8 @@ def check_texts(texts: Mapping[str, str]) -> None:
 
 def has_effect(name: str, value: str) -> bool:
     """Return False for a setting of Spark's own stores that asks our provider for nothing."""
+    if name == _IN_MEMORY:
+        return False
     own = name.removeprefix(STORE_PREFIX)
     is_without = own in WITHOUT_EFFECT or own.startswith("rocksdb.")
     return not (name.startswith(STORE_PREFIX) and is_without) or value.lower() == "false"
