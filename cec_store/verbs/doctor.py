@@ -11,18 +11,23 @@ from cec_store.terminal.doctor_screens import checkup_as_json, show_checkup
 from cec_store.terminal.exit_status import COULD_NOT_LOOK, DAMAGED, wrong_use
 from cec_store.terminal.screens import Screen
 from cec_store.verbs.arguments import AsJson, StorageOptions, storage_options_of
-from cec_store.verbs.spark.session import Conf, settings_of
+from cec_store.verbs.spark.session import settings_of
 
 
 def doctor_verb(
     path: Annotated[
         str | None,
         typer.Argument(
-            metavar="[PATH]",
+            metavar="PATH",
             help="A queue, a state store, a checkpoint or a fleet; without it, this machine.",
         ),
     ] = None,
-    conf: Conf = None,
+    conf: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--conf", metavar="NAME=VALUE", help="Of the Spark session that is looked at."
+        ),
+    ] = None,
     storage_options: StorageOptions = None,
     as_json: AsJson = False,
 ) -> None:
