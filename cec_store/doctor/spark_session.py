@@ -85,9 +85,12 @@ class SparkSession:
         """Number of cores that load state at a restart; ``None`` where no setting says it."""
         if match := re.fullmatch(r"local\[(\d+)(,\d+)?\]", self.value(MASTER)):
             return int(match[1])
-        each, count = self.value("spark.executor.cores"), self.value("spark.executor.instances")
-        is_known = self.is_on_cluster and each.isdecimal() and count.isdecimal()
-        return int(each) * int(count) if is_known else None
+        per_executor, count = (
+            self.value("spark.executor.cores"),
+            self.value("spark.executor.instances"),
+        )
+        is_known = self.is_on_cluster and per_executor.isdecimal() and count.isdecimal()
+        return int(per_executor) * int(count) if is_known else None
 
     def shown(self, variables: Variables) -> tuple[SettingInForce, ...]:
         """Return the settings and variables that matter here, in order of their names."""
