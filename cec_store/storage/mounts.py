@@ -51,7 +51,10 @@ _VOLATILE = (
 # Modes are one setting of the whole mount there, so that chmod and the umask change nothing.
 _SET_MODES = re.compile(r"(vfat|msdos|exfat|ntfs3?|cifs|smb3?|vboxsf|drvfs|fuse\.rclone)$")
 # Kinds on which what was acknowledged goes with the machine, or turns to other bytes.
-_LOSSY = re.compile(r"tmpfs|ramfs|fuse\.(s3fs|rclone|gcsfuse|gcsfs|blobfuse|goofys|geesefs)")
+_LOSSY = re.compile(
+    r"tmpfs|ramfs"
+    r"|fuse\.(s3fs|rclone|gcsfuse|gcsfs|blobfuse|goofys|geesefs|mountpoint-s3|s3ql)"
+)
 _told: set[Mount] = set()
 """Mounts that this process has warned of."""
 
