@@ -30,6 +30,10 @@ _VERBS: dict[str, tuple[str, Callable[[], Any]]] = {
         "Check every checksum, link and mark; name each fault, where it is and what to do.",
         lambda: import_module("cec_store.verbs.verify").verify_verb,
     ),
+    "doctor": (
+        "Look for what is set up wrong, on this machine or at a place, and say what to do.",
+        lambda: import_module("cec_store.verbs.doctor").doctor_verb,
+    ),
     "dump": (
         "Print frames and records as they stand in the log, over damage and on.",
         lambda: import_module("cec_store.verbs.dump").dump_verb,

@@ -108,8 +108,10 @@ _OPEN: OpenedOnce[lmdb.Environment] = OpenedOnce()
 class LmdbBeats:
     """A beat is the one row of an LMDB file, which only the holder writes."""
 
-    def __init__(self, folder: LocalFolder, tenure: Tenure, *, create: bool = False) -> None:
-        """Open the file, or make it: then for the holder.
+    def __init__(
+        self, folder: LocalFolder, tenure: Tenure, *, create: bool = False, locks: bool = True
+    ) -> None:
+        """Open the file, or make it: then for the holder. Without ``locks`` nothing is written.
 
         Raises:
             FileNotFoundError: it is not there.
@@ -121,7 +123,7 @@ class LmdbBeats:
         if not create:
             folder.size(name)
         self._shared: Shared[lmdb.Environment] | None = _OPEN.share(
-            folder, name, lambda: _environment(self._path, create)
+            folder, name, lambda: _environment(self._path, create, locks)
         )
 
     @property
@@ -145,24 +147,28 @@ class LmdbBeats:
             _OPEN.release(shared)
 
 
-def _environment(path: str, create: bool) -> lmdb.Environment:
+def _environment(path: str, create: bool, locks: bool) -> lmdb.Environment:
     with _lmdb_errors(path):
+        # A reader without locks may see a page that is just written again: the row has a checksum.
         # Not synced: after a power cut no holder is alive, so a lost beat does not matter.
         return lmdb.open(
             path, subdir=False, create=create, readonly=not create, mode=FILE_MODE,
             map_size=_MAP_BYTES, max_readers=_READERS_MAX, sync=False, metasync=False,
-            readahead=False,
+            readahead=False, lock=locks,
         )  # fmt: skip
 
 
-def beats_of(store: Store, folder: Folder, tenure: Tenure, *, create: bool = False) -> Beats:
+def beats_of(
+    store: Store, folder: Folder, tenure: Tenure, *, create: bool = False, locks: bool = True
+) -> Beats:
     """Return the beats of a tenure; ``create`` makes them, for its holder.
 
-    ``folder`` is where ``store`` is rooted; it matters on local files alone.
+    ``folder`` is where ``store`` is rooted; it matters on local files alone. Without ``locks`` a
+    watcher writes nothing, and may be a user who may not write there.
     """
     if tenure.kept_in is KeptIn.LMDB:
         assert isinstance(folder, LocalFolder), "LMDB is for this machine's disks"
-        return LmdbBeats(folder, tenure, create=create)
+        return LmdbBeats(folder, tenure, create=create, locks=locks)
     return ObjectBeats(store, tenure)
 
 

@@ -135,8 +135,10 @@ class LeaseObjects:
             tenure = self.tenure(number)
             self._store.delete([*(_row_files(tenure) if tenure else ()), tenure_name(number)])
 
-    def beats(self, tenure: Tenure) -> Beats | None:
+    def beats(self, tenure: Tenure, *, locks: bool = True) -> Beats | None:
         """Return the beats of a tenure for a watcher; ``None`` where they are gone.
+
+        Without ``locks`` nothing is written.
 
         Raises:
             StorageError: they are in LMDB on a machine that is not this one.
@@ -147,7 +149,7 @@ class LeaseObjects:
                 "which must not be read over a network; let both reach the place in the same way"
             )
         with suppress(FileNotFoundError):
-            return beats_of(self._store, self._folder, tenure)
+            return beats_of(self._store, self._folder, tenure, locks=locks)
         return None
 
     def fenced(self, tenure: Tenure) -> Fenced:

@@ -28,7 +28,9 @@ from cec_store.standby.lease import Lease
 from cec_store.standby.lease_format import Beat, BeatKind, Tenure
 from cec_store.standby.lease_objects import LeaseObjects
 from cec_store.storage.forking import OwnProcess
+from cec_store.storage.names import LEASES_FOLDER
 from cec_store.storage.paths import AnyPath
+from cec_store.storage.stores.by_url import store_at
 from cec_store.storage.stores.folders import StorageOptions, folder_at
 
 __all__ = ["KeepAlive", "Lease", "Leases", "Sighting", "Sign", "Watch", "leases_of"]
@@ -143,18 +145,37 @@ class Leases:
             LeaseHeld: its holder is alive.
             StorageError: the place cannot be read.
         """
-        objects = LeaseObjects(self._place, self._options, name)
-        watch = Watch(objects, name, None)
+        seen = self.sight(name)
+        if seen.has_moved and seen.sign is Sign.ALIVE:
+            raise LeaseObjects(self._place, self._options, name).held(seen.holder)
+
+    def sight(self, name: str, *, locks: bool = True, longest_s: float | None = None) -> Sighting:
+        """Look until the holder has given a sign of life, or is silent.
+
+        Args:
+            name: Of the lease.
+            locks: Without them nothing is written, so that a user who may only read can look.
+            longest_s: Seconds to look at most; by default a few of the holder's periods.
+
+        Raises:
+            StorageError: the place cannot be read.
+        """
+        watch = Watch(LeaseObjects(self._place, self._options, name), name, None, locks=locks)
         try:
             seen = watch.look()
-            end_s = time.monotonic() + _FREE_PERIODS * watch.keep_alive.period_s
-            while seen.sign is Sign.ALIVE and time.monotonic() < end_s:
+            rule_s = _FREE_PERIODS * watch.keep_alive.period_s
+            end_s = time.monotonic() + (rule_s if longest_s is None else longest_s)
+            while seen.sign is Sign.ALIVE and not seen.has_moved and time.monotonic() < end_s:
                 time.sleep(watch.pause_s)
                 seen = watch.look()
-                if seen.has_moved and seen.sign is Sign.ALIVE:
-                    raise objects.held(seen.holder)
+            return seen
         finally:
             watch.close()
+
+    def names(self) -> list[str]:
+        """Return the names of the leases that somebody holds or has held, in order."""
+        root = store_at(self._place, self._options)
+        return sorted(entry.name for entry in root.list(LEASES_FOLDER) if entry.is_folder)
 
     def _over(self, objects: LeaseObjects, name: str) -> int:
         """Wait until the last tenure is over, and return its number."""
@@ -199,9 +220,17 @@ def leases_of(path_or_url: AnyPath, storage_options: StorageOptions | None = Non
 class Watch:
     """Watch for the signs of life of a holder. For one thread."""
 
-    def __init__(self, objects: LeaseObjects, name: str, keep_alive: KeepAlive | None) -> None:
+    def __init__(
+        self,
+        objects: LeaseObjects,
+        name: str,
+        keep_alive: KeepAlive | None,
+        *,
+        locks: bool = True,
+    ) -> None:
         self.name = name
         self._objects = objects
+        self._locks = locks
         self._given = keep_alive
         self._process = OwnProcess()
         self._tenure: Tenure | None = None
@@ -297,7 +326,7 @@ class Watch:
     def _adopt(self, tenure: Tenure) -> None:
         """Watch this tenure from here on."""
         self.close()
-        self._beats = self._objects.beats(tenure)
+        self._beats = self._objects.beats(tenure, locks=self._locks)
         self._beat = self._beats.newest(thoroughly=True) if self._beats else None
         self._tenure, self._silent_s = tenure, 0.0
 

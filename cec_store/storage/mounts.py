@@ -50,6 +50,11 @@ _VOLATILE = (
 )
 # Modes are one setting of the whole mount there, so that chmod and the umask change nothing.
 _SET_MODES = re.compile(r"(vfat|msdos|exfat|ntfs3?|cifs|smb3?|vboxsf|drvfs|fuse\.rclone)$")
+# Kinds on which what was acknowledged goes with the machine, or turns to other bytes.
+_LOSSY = re.compile(
+    r"tmpfs|ramfs"
+    r"|fuse\.(s3fs|rclone|gcsfuse|gcsfs|blobfuse|goofys|geesefs|mountpoint-s3|s3ql)"
+)
 _told: set[Mount] = set()
 """Mounts that this process has warned of."""
 
@@ -73,6 +78,12 @@ class Mount:
     def sets_modes(self) -> bool:
         """True where the modes of files are those of the mount, whatever was asked for."""
         return _SET_MODES.match(self.kind) is not None
+
+    @property
+    def loses(self) -> bool:
+        """True where acknowledged rows are lost, not only less sure than on a disk."""
+        is_lossy = _LOSSY.match(self.kind) is not None
+        return self.risk() is not None and (is_lossy or self.kind == "overlay")
 
     def risk(self) -> str | None:
         """Return what may happen to acknowledged rows here; None where nothing is known of it."""

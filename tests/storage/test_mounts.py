@@ -22,6 +22,7 @@ from cec_store.storage.local_files import LocalFile
 from cec_store.storage.mounts import Mount, mount_of
 from cec_store.storage.stores.local_store import LocalStore
 from cec_store.storage.system_errors import os_errors_of
+from support.disks.listed_mounts import list_mount
 
 SCHEMA = pa.schema([("n", pa.int64())])
 Mounted = Callable[..., Path]
@@ -34,13 +35,7 @@ def mounted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mounted:
     monkeypatch.setattr(local, "_grown", set())
 
     def mount(kind: str, source: str = "source", options: str = "rw") -> Path:
-        device = os.stat(tmp_path).st_dev
-        table = tmp_path / "mountinfo"
-        table.write_text(
-            "22 1 0:1 / / rw - ext4 /dev/a rw\n"
-            f"23 22 {os.major(device)}:{os.minor(device)} / {tmp_path.resolve()} rw shared:1 - "
-            f"{kind} {source} {options}\n"
-        )
+        table = list_mount(tmp_path, kind, source, options)
         monkeypatch.setattr(mounts, "_MOUNTS", str(table))
         return tmp_path
 

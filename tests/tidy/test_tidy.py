@@ -16,13 +16,13 @@ from support.paths import ROOT
 ORDER = {
     "": """
         errors values storage format log checkpoints indexes queues partitioned state_logs opening
-        operators standby placement recovery_plans connectors signals __init__ inspector report
-        terminal
+        operators standby placement recovery_plans connectors signals __init__ inspector doctor
+        report terminal
         demos verbs cli
     """,
     "storage": """
         names paths given_options folder retrying forking waiting regular_files mounts system_errors
-        local_files local caches publishing opened_once
+        disk_room owners local_files local caches publishing opened_once
         trees stores
     """,
     "storage.stores": """
@@ -125,10 +125,15 @@ ORDER = {
     "inspector.showing": """
         dump_filter dump_rows dumping following reference_dump place_dump states differences
     """,
+    "doctor": """
+        diagnoses programs spark_session session_rules machine folders held_leases queues
+        checkpoints fleets checkups
+    """,
     "report": "facts windows restart_costs views document cluster_document fleet_document page",
     "terminal": """
         exit_status interrupts streams lazy_group wording screens columnar formats documents
-        gathering outputs built_in_screens extent_screens report_summaries report_writing
+        gathering outputs built_in_screens doctor_screens extent_screens
+        report_summaries report_writing
     """,
     "demos": """
         reporting flights embedded_child embedded spark_feed spark_job spark_results spark
@@ -136,7 +141,7 @@ ORDER = {
     """,
     "verbs.upkeep": "by_log by_reference",
     "verbs": """
-        arguments spark upkeep extent verify dump state changes diff replay report
+        arguments spark upkeep extent verify doctor dump state changes diff replay report
         consumers trim reindex fork moving demo standby sizing fleet
     """,
     "verbs.spark": "session stored_state spark",
@@ -186,8 +191,10 @@ IMPORTERS: dict[str, set[str]] = {
     "subprocess": {"demos.embedded", "demos.spark", MACHINE},
     "os": {
         "storage.caches",
+        "storage.disk_room",
         "storage.forking",
         "storage.mounts",
+        "storage.owners",
         "storage.paths",
         "storage.regular_files",
         "storage.system_errors",

@@ -6,7 +6,6 @@
 import csv
 import io
 import json
-import os
 import re
 import subprocess
 import sys
@@ -23,6 +22,7 @@ from cec_store.cli import app
 from cec_store.format.frame import FRAME_HEADER_BYTES
 from cec_store.values import Position
 from cec_store.verbs.arguments import moment_of
+from support.command_line.snapshots import pinned
 from support.paths import DOCS, SNAPSHOT_QUEUE, SNAPSHOTS
 from support.places import damaged_queues as made
 from support.places.made_checkpoints import KEY, VALUE, MadeCheckpoint
@@ -70,10 +70,7 @@ def damaged(golden: Path) -> Path:
 
 def pin(name: str, result: Result, folder: Path) -> None:
     text = f"{result.output.replace(str(folder), 'QUEUE')}exit status {result.exit_code}\n"
-    path = SNAPSHOTS / f"{name}.txt"
-    if os.environ.get("CEC_SNAPSHOTS") == "write":
-        path.write_text(text, encoding="utf-8")
-    assert text == path.read_text(encoding="utf-8")
+    pinned(SNAPSHOTS / f"{name}.txt", text)
 
 
 @pytest.mark.parametrize(

@@ -67,6 +67,9 @@ _KINDS = {
     "memory": _Kind("fsspec", "", lambda: MemoryFileSystem),
 }
 
+PACKAGES = {kind.extra: kind.package for kind in _KINDS.values() if kind.extra}
+"""Packages that reach stores, by the extra that installs them."""
+
 
 def store_at(
     path_or_url: AnyPath,

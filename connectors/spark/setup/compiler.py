@@ -37,6 +37,8 @@ _COMPILER_PARTS = ("scala-compiler", "scala-library", "scala-reflect")
 # Half the time of a JVM that optimises: it lives for a few seconds only.
 _JVM_FLAGS = ("-Xmx1g", "-Xss4m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 _COMPILE_TIMEOUT_S = 600
+COMPILATION_S = 10
+"""Seconds that compiling takes on two cores, for people who wait for it."""
 _OF_INNER_CLASSES = ("transforms", "moving")
 """The rooms of Scala that build on inner classes of Spark: one that has others does without."""
 _MESSAGE_CHARACTERS = 4_000
@@ -110,21 +112,39 @@ def jar(
 ) -> Path:
     """The provider's jar for the installed Spark; compiled if there is none yet (some seconds).
 
+    A line in the log says that it is compiled, because the caller waits for it.
+
     Raises:
         SparkUnavailable: no Spark 4, or no Java 17 or newer to compile with.
         CompilationFailed: with the compiler's own message.
+    """
+    place = jar_place(variables, sources=sources, carried=carried)
+    if not place.exists():
+        spark = find_spark(variables)
+        _log.warning(
+            "compiling cec-store's jar, once for Spark %s: about %d s",
+            spark.version,
+            COMPILATION_S,
+        )
+        publish(place, compile_jar(spark, find_java(variables), sources))
+    return place
+
+
+def jar_place(
+    variables: Variables = VARIABLES, *, sources: Path = SOURCES, carried: Path = CARRIED
+) -> Path:
+    """Path of the jar for the installed Spark; it is not there before it was compiled.
+
+    Raises:
+        SparkUnavailable: no Spark 4; or no Java 17 or newer, and no wheel carries the jar.
     """
     spark = find_spark(variables)
     name = jar_name(spark)
     wheels = carried / name
     if _recorded_key(wheels) == sources_key(sources):
         return wheels
-    java = find_java(variables)
-    key = sources_key(sources, java)
-    cached = cache_folder(variables) / spark.version / key / name
-    if not cached.exists():
-        publish(cached, compile_jar(spark, java, sources))
-    return cached
+    key = sources_key(sources, find_java(variables))
+    return cache_folder(variables) / spark.version / key / name
 
 
 def copy_jar(folder: Path, variables: Variables = VARIABLES) -> Path:

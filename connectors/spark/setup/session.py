@@ -28,7 +28,20 @@ from cec_store.connectors.spark.setup.settings import (
 from cec_store.errors import CompilationFailed, SparkUnavailable
 from cec_store.storage.mounts import warn_of_mount
 
-_SUBMIT = "PYSPARK_SUBMIT_ARGS"
+SUBMIT = "PYSPARK_SUBMIT_ARGS"
+"""A variable with the words that pyspark gives to spark-submit."""
+_CONF_OPTIONS = ("--conf", "-c")
+SUBMIT_OPTIONS = {
+    "--jars": JARS,
+    "--master": "spark.master",
+    "--deploy-mode": "spark.submit.deployMode",
+    "--packages": "spark.jars.packages",
+    "--driver-class-path": "spark.driver.extraClassPath",
+    "--driver-memory": "spark.driver.memory",
+    "--executor-memory": "spark.executor.memory",
+    "--num-executors": "spark.executor.instances",
+}
+"""Options of spark-submit that stand for a setting."""
 _GROWING_LOADER = "org.apache.spark.util.MutableURLClassLoader"
 _OURS = re.compile(r"cec-store-spark-[^/]*\.jar")
 _CHECKPOINTS = "spark.sql.streaming.checkpointLocation"
@@ -38,10 +51,17 @@ _log = logging.getLogger(__name__)
 Builder = TypeVar("Builder")
 
 
+def is_our_jar(path: str, *, anywhere: bool = False) -> bool:
+    """Return True for the path of a jar of ours; ``anywhere``: for a list that has one in it."""
+    if anywhere:
+        return _OURS.search(path) is not None
+    return _OURS.fullmatch(path.rsplit("/", 1)[-1]) is not None
+
+
 def with_jar(jars: str, jar: str) -> str:
     """A value of `spark.jars` with our jar at its end, and no other version of it."""
     others = [path.strip() for path in jars.split(",")]
-    kept = [path for path in others if path and not _OURS.fullmatch(path.rsplit("/", 1)[-1])]
+    kept = [path for path in others if path and not is_our_jar(path)]
     return ",".join([*kept, jar])
 
 
@@ -69,10 +89,37 @@ def submit_arguments_with_jar(arguments: str, jar: str) -> str:
     return arguments if changed == shlex.join(shlex.split(arguments)) else changed
 
 
+def submitted_settings(arguments: str) -> dict[str, str]:
+    """Return the settings that `PYSPARK_SUBMIT_ARGS` gives, by Spark's names.
+
+    Raises:
+        ValueError: quotes that do not end.
+    """
+    settings: dict[str, str] = {}
+    words = iter(shlex.split(arguments))
+    for word in words:
+        option, equals, value = word.partition("=")
+        if option in _CONF_OPTIONS:
+            name, _, value = (value if equals else next(words, "")).partition("=")
+            settings[name] = value
+        elif option in SUBMIT_OPTIONS:
+            settings[SUBMIT_OPTIONS[option]] = value if equals else next(words, "")
+    return settings
+
+
+def properties_file(variables: Variables) -> Path:
+    """Path of `spark-defaults.conf`, there or not.
+
+    Raises:
+        SparkUnavailable: no Spark is installed, and no `SPARK_CONF_DIR` says where it is.
+    """
+    folder = variables.get("SPARK_CONF_DIR") or find_spark(variables).jars.parent / "conf"
+    return Path(folder) / "spark-defaults.conf"
+
+
 def default_properties(variables: Variables) -> dict[str, str]:
     """Read the properties in `spark-defaults.conf`; empty where there is no such file."""
-    home = find_spark(variables).jars.parent
-    path = Path(variables.get("SPARK_CONF_DIR") or home / "conf") / "spark-defaults.conf"
+    path = properties_file(variables)
     if not path.is_file():
         return {}
     lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
@@ -109,8 +156,8 @@ def apply(
     if EXTENSIONS in settings:
         _warn_if_context_lacks_extension()
     _warn_of_mount(str(options.get(_CHECKPOINTS) or defaults.get(_CHECKPOINTS, "")))
-    if _SUBMIT in variables:
-        variables[_SUBMIT] = submit_arguments_with_jar(variables[_SUBMIT], jar)
+    if SUBMIT in variables:
+        variables[SUBMIT] = submit_arguments_with_jar(variables[SUBMIT], jar)
     for name, value in {**settings, JARS: with_jar(str(inherited), jar)}.items():
         builder.config(name, value)  # type: ignore[attr-defined]
     return builder

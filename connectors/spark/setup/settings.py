@@ -59,6 +59,19 @@ class Setting:
             raise ValueError(f"{self.keyword} must be {self.allowed}, not {value!r}")
         return text
 
+    def check(self, text: str) -> None:
+        """Check a text that Spark has for it, which the provider would refuse at query start.
+
+        Raises:
+            ValueError: it is not allowed; says what is.
+        """
+        read = _FROM_TEXT.get(self.name, int)
+        try:
+            value = read(text.strip())
+        except ValueError:
+            raise ValueError(f"{self.keyword} must be {self.allowed}, not {text!r}") from None
+        self.text(value)
+
 
 def _whole(least: int, most: int) -> Callable[[object], str | None]:
     def as_text(value: object) -> str | None:
@@ -117,6 +130,27 @@ SETTINGS = (
         _bytes(0, 1 << 50),
     ),
 )
+_FROM_TEXT: dict[str, Callable[[str], object]] = {
+    "recoveryTimeMs": lambda text: int(text) / 1000,
+    "extentFactor": float,
+    "syncMode": str,
+    "segmentBytes": str,
+    "replicaMemoryBytes": str,
+}
+"""Values that Python takes, from Spark's texts of them; whole numbers are not named."""
+STORE_PREFIX = "spark.sql.streaming.stateStore."
+WITHOUT_EFFECT = (
+    "compression.codec",
+    "rowChecksum.enabled",
+    "rowChecksum.readVerificationRatio",
+    "fileChecksumThreadPoolSize",
+    "autoSnapshotRepair.enabled",
+    "autoSnapshotRepair.numFailuresBeforeActivating",
+    "autoSnapshotRepair.maxChangeFileReplay",
+    "forceSnapshotUploadOnLag",
+)
+"""Settings of Spark's own stores that change nothing, as `rocksdb.…` do; SparksSettings.scala."""
+_IN_MEMORY = "spark.sql.streaming.maxBatchesToRetainInMemory"
 _TARGETS = ("recovery_time_s", "extent_factor", "extent_max_records")
 
 
@@ -171,6 +205,26 @@ def check_names(names: Iterable[str]) -> None:
     for name in sorted(names):
         if name.lower().startswith(PREFIX.lower()) and name not in known:
             raise ValueError(f"{name} is no setting{_suggestion(name, known)}")
+
+
+def check_texts(texts: Mapping[str, str]) -> None:
+    """Refuse texts of our settings that the provider would refuse only when a query starts.
+
+    Raises:
+        ValueError: a text that is not allowed; says what is.
+    """
+    for setting in SETTINGS:
+        if PREFIX + setting.name in texts:
+            setting.check(texts[PREFIX + setting.name])
+
+
+def has_effect(name: str, value: str) -> bool:
+    """Return False for a setting of Spark's own stores that asks our provider for nothing."""
+    if name == _IN_MEMORY:
+        return False
+    own = name.removeprefix(STORE_PREFIX)
+    is_without = own in WITHOUT_EFFECT or own.startswith("rocksdb.")
+    return not (name.startswith(STORE_PREFIX) and is_without) or value.lower() == "false"
 
 
 def _suggestion(name: str, known: Iterable[str]) -> str:

@@ -48,6 +48,11 @@ def is_up(session: Any) -> Callable[[], bool]:
     return lambda: not context.isStopped()
 
 
+def gone_on_with(holder: str) -> str | None:
+    """Return the checkpoint with which this holder's query goes on; ``None``: with this one."""
+    return holder.removeprefix(_ELSEWHERE) if holder.startswith(_ELSEWHERE) else None
+
+
 def enter(
     session: Any,
     checkpoint: AnyPath,
@@ -72,8 +77,8 @@ def enter(
     watch = leases.watch(LEASE)
     last = watch.look().holder
     watch.close()
-    elsewhere = last.removeprefix(_ELSEWHERE) if last.startswith(_ELSEWHERE) else own
-    if elsewhere != own:
+    elsewhere = gone_on_with(last)
+    if elsewhere not in (None, own):
         raise ValueError(
             f"{leases.path}: this query has gone on with the checkpoint {elsewhere}, and its queue "
             "has batches from there: start it with that one, or as a standby that follows it"

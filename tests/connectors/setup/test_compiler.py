@@ -127,7 +127,10 @@ def test_a_spark_with_other_inner_classes_gets_the_jar_without_what_needs_them(
     made = jar(settings_with_cache(tmp_path / "cache"), sources=sources, carried=tmp_path)
     with zipfile.ZipFile(made) as archive:
         assert archive.namelist() == ["META-INF/MANIFEST.MF", "small/Small.class"]
-    (said,) = [record.getMessage() for record in caplog.records]
+    compiling, said = [record.getMessage() for record in caplog.records]
+    assert compiling == (
+        f"compiling cec-store's jar, once for Spark {find_spark().version}: about 10 s"
+    )
     assert "transformWithState" in said
     assert "not found: type Missing" in said
     caplog.clear()
@@ -156,7 +159,17 @@ def test_a_compiler_that_takes_too_long_leaves_nothing_out(
 
 
 def test_the_providers_own_jar_has_the_extension(caplog: pytest.LogCaptureFixture) -> None:
-    assert has_extension(jar())
+    made = jar()
+    caplog.clear()
+    assert has_extension(made)
+    assert not caplog.records
+
+
+def test_a_jar_that_is_there_is_not_said_to_be_compiled(
+    compiled: tuple[Path, Path, Path], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    sources, cache, _ = compiled
+    jar(settings_with_cache(cache), sources=sources, carried=tmp_path)
     assert not caplog.records
 
 

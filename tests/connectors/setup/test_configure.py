@@ -37,6 +37,40 @@ def test_jvm_that_runs_already_learns_of_the_provider(earlier: str, tmp_path: Pa
     assert 1 <= found["segments"] <= 2
 
 
+FOREIGN = """
+import sys
+from pathlib import Path
+from pyspark.sql import SparkSession
+from cec_store.connectors import spark
+from cec_store.connectors.spark.setup.settings import BUILT_IN, PROVIDER, PROVIDER_KEY
+
+folder = Path(sys.argv[1])
+builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+session = spark.configure(builder.config("spark.sql.shuffle.partitions", "1")).getOrCreate()
+(folder / "in").mkdir()
+for part in ("a", "b"):
+    (folder / "in" / f"{part}.txt").write_text(part)
+    for name in ("foreign", "own"):
+        is_first = part == "a" and name == "foreign"
+        session.conf.set(PROVIDER_KEY, BUILT_IN["hdfs"] if is_first else PROVIDER)
+        counts = session.readStream.text(str(folder / "in")).groupBy("value").count()
+        writer = counts.writeStream.format("noop").outputMode("update").trigger(availableNow=True)
+        writer.option("checkpointLocation", str(folder / name)).start().awaitTermination()
+session.stop()
+"""
+
+
+def test_a_query_that_goes_on_with_another_provider_is_told_of_in_one_line(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FOREIGN, str(tmp_path)],
+        capture_output=True, text=True, timeout=TIMEOUT_S, check=False, cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-6000:]
+    (told,) = [line for line in done.stderr.splitlines() if "cec-store adopt" in line]
+    assert "HDFSBackedStateStoreProvider keeps the state of the query in" in told
+    assert f"`cec-store adopt file:{tmp_path}/foreign NEW`" in told
+
+
 def counts(spark: Any, folder: Path) -> Any:
     rows = folder / "in"
     rows.mkdir()

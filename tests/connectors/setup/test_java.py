@@ -1,6 +1,5 @@
 """Which Java Spark gets, with programs that answer as Java does."""
 
-import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -10,30 +9,12 @@ import pytest
 from cec_store.connectors.spark.setup import java as rooms
 from cec_store.connectors.spark.setup.java import VECTOR_FLAG, find_java, prepare_variables
 from cec_store.errors import CecError, SparkUnavailable
+from support.processes.made_java import make_java
 
 
 @pytest.fixture(autouse=True)
 def no_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rooms, "_packaged_java", lambda: None)
-
-
-def make_java(home: Path, version: str, *, has_vector: bool = True) -> Path:
-    """A `java` that says who it is, and without arguments of ours prints what it was given."""
-    program = home / "bin" / "java"
-    program.parent.mkdir(parents=True)
-    refusal = f'case " $* " in *" {VECTOR_FLAG} "*) echo Module not found; exit 1;; esac'
-    program.write_text(
-        "#!/bin/sh\n"
-        f"{'' if has_vector else refusal}\n"
-        'case "$*" in *-version*)\n'
-        f"  echo '    java.home = '{shlex.quote(str(home))}\n"
-        f"  echo '    java.specification.version = {version}'; exit;;\n"
-        "esac\n"
-        'printf "<%s>" "$@"\n',
-        encoding="utf-8",
-    )
-    program.chmod(0o755)
-    return program
 
 
 def variables(

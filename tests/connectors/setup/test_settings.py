@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +16,7 @@ from cec_store.connectors.spark.setup.session import (
     apply,
     default_properties,
     submit_arguments_with_jar,
+    submitted_settings,
     with_jar,
 )
 from cec_store.connectors.spark.setup.settings import (
@@ -26,7 +28,11 @@ from cec_store.connectors.spark.setup.settings import (
     PROVIDER,
     PROVIDER_KEY,
     SETTINGS,
+    STORE_PREFIX,
+    WITHOUT_EFFECT,
     check_names,
+    check_texts,
+    has_effect,
     session_settings,
     spark_settings,
 )
@@ -45,6 +51,53 @@ def test_names_are_those_that_the_provider_knows() -> None:
     assert names
     assert set(re.findall(r'"(\w+)"', names[1])) == {setting.name for setting in SETTINGS}
     assert f'val Prefix = "{PREFIX}"' in scala
+
+
+def test_settings_without_effect_are_those_of_the_provider() -> None:
+    scala = (SOURCES / "store" / "SparksSettings.scala").read_text(encoding="utf-8")
+    names = re.search(r"val Ignored = Map\((.*?)\)\n", scala, re.DOTALL)
+    assert names
+    assert tuple(re.findall(r'"([\w.]+)" ->', names[1])) == WITHOUT_EFFECT
+    assert f'val Prefix = "{STORE_PREFIX}"' in scala
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "has"),
+    [
+        ("compression.codec", "zstd", False),
+        ("rocksdb.changelogCheckpointing.enabled", "true", False),
+        ("rocksdb.trackTotalNumberOfRows", "false", True),
+        ("unloadOnCommit.enabled", "true", True),
+    ],
+)
+def test_what_has_an_effect(name: str, value: str, has: bool) -> None:
+    assert has_effect(STORE_PREFIX + name, value) is has
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "is_allowed"),
+    [
+        ("recoveryTimeMs", "100", True), ("recoveryTimeMs", "99", False),
+        ("recoveryTimeMs", "2.5", False), ("extentFactor", "1.25", True),
+        ("extentFactor", "1", False), ("extentMaxRecords", "0", False),
+        ("syncMode", "none", True), ("syncMode", "off", False), ("segmentBytes", "64m", True),
+        ("segmentBytes", "1k", False), ("replicas", " 2 ", True), ("replicas", "-1", False),
+    ],
+)  # fmt: skip
+def test_texts_are_checked_as_the_provider_does(name: str, text: str, is_allowed: bool) -> None:
+    with nullcontext() if is_allowed else pytest.raises(ValueError, match=r"must be"):
+        check_texts({PREFIX + name: text})
+
+
+def test_submitted_settings_are_those_of_spark_submit() -> None:
+    words = (
+        "--conf a=1 -c b=x=y --conf=c=3 --jars /x.jar,/y.jar --master=yarn --deploy-mode cluster "
+        "--name 'an app' --driver-class-path /z.jar pyspark-shell"
+    )
+    assert submitted_settings(words) == {
+        "a": "1", "b": "x=y", "c": "3", "spark.jars": "/x.jar,/y.jar", "spark.master": "yarn",
+        "spark.submit.deployMode": "cluster", "spark.driver.extraClassPath": "/z.jar",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,102 @@
+"""Checks of a queue: that it opens, who writes it, and which consumers hold its records back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+
+from cec_store.doctor.diagnoses import Diagnosis, fault, note, of_error, sound
+from cec_store.errors import CecError, QueueLocked
+from cec_store.format.frame import FORMAT_VERSION
+from cec_store.format.retention import Retention, RetentionMode
+from cec_store.inspector.measuring.consumer_lags import ConsumerLag, consumer_lags
+from cec_store.inspector.measuring.reference_consumers import reference_consumers
+from cec_store.inspector.places.places import Place, PlaceKind
+from cec_store.log.chain import Chain
+from cec_store.log.notes import refuse_if_held
+from cec_store.queues.lags import ConsumerState, consumer_states
+from cec_store.storage.local import LocalFolder
+from cec_store.storage.names import manifest_epoch_of
+
+_IDLE_S = 86_400
+"""Seconds after which a consumer that has not taken the next record is said to hold it back."""
+
+
+def queue_lines(place: Place) -> Iterator[Diagnosis]:
+    """Yield the lines about a queue."""
+    try:
+        place.require_open()
+        if place.kind is PlaceKind.REFERENCE_QUEUE:
+            of_partition = reference_consumers(place)
+            consumers = [state for log in place.logs for state in of_partition(log.partition or 0)]
+            records = sum(place.reference.ends().values())
+            what = f"{len(place.logs):,} partitions, {records:,} records in all"
+        else:
+            chain = Chain(place.folder)
+            consumers = consumer_states(chain)
+            what = f"offsets {chain.first_offset():,} to {chain.end.offset:,}"
+    except (CecError, FileNotFoundError) as error:
+        yield of_error(error, place.path)
+        return
+    yield sound("version", f"segments of format {FORMAT_VERSION}, which this release writes")
+    yield sound("state", f"opens: {what}")
+    if place.kind is PlaceKind.QUEUE:
+        yield from _writer(place)
+    yield from _consumers(place, consumers)
+
+
+def _writer(place: Place) -> Iterator[Diagnosis]:
+    folder = place.folder
+    if not isinstance(folder, LocalFolder):
+        if any(manifest_epoch_of(name) is not None for name in folder.names()):
+            what = "a queue without partitions in a store: consumers and retention are refused here"
+            advice = "make it with partitions where it is to have consumers"
+            yield note("writer", what, advice)
+        return
+    try:
+        refuse_if_held(folder)
+        yield sound("writer", "nobody has it open for append")
+    except QueueLocked:
+        yield sound("writer", "a process of this machine has it open for append")
+
+
+def _consumers(place: Place, states: Sequence[ConsumerState]) -> Iterator[Diagnosis]:
+    retention = place.retention()
+    if retention is None:
+        what = "its retention cannot be read: nothing is trimmed by itself"
+        yield fault("consumer", what, "set it again: `cec-store consumers --retention`")
+        return
+    lags = consumer_lags(states)
+    if not lags:
+        yield _without_consumers(place, Retention.of(retention))
+    for lag in lags:
+        kept = sum(
+            state.received - state.effects_saved for state in states if state.name == lag.name
+        )
+        yield _consumer(place, lag, kept + lag.lag_records, Retention.of(retention))
+
+
+def _without_consumers(place: Place, retention: Retention) -> Diagnosis:
+    if retention.mode is RetentionMode.CONSUMERS:
+        what = "retention consumers, and none is registered: nothing is deleted"
+        advice = f"register one (`cec-store consumers {place.path} --add NAME`), or set a time"
+        return note("consumer", what, advice)
+    return sound("consumer", f"none; retention {retention}")
+
+
+def _consumer(place: Place, lag: ConsumerLag, kept: int, retention: Retention) -> Diagnosis:
+    what = f"{lag.name}: {lag.lag_records:,} records not received, retention {retention}"
+    if lag.waiting_since_us is None:
+        return sound("consumer", what)
+    waits_s = max(0.0, time.time() - lag.waiting_since_us / 1e6)
+    what += f", the next for {waits_s / 3600:,.1f} h"
+    if retention.mode is RetentionMode.TIME and waits_s > retention.value / 1e6 / 2:
+        advice = "start it before its records go, or set a longer retention"
+        return fault("consumer", f"{what}: more than half of what is kept", advice)
+    if waits_s < _IDLE_S:
+        return sound("consumer", what)
+    drop = f"`cec-store consumers {place.path} --drop {lag.name}`"
+    if retention.mode is RetentionMode.CONSUMERS:
+        what += f": the queue keeps {kept:,} records for it"
+        return fault("consumer", what, f"start it again, or forget it: {drop}")
+    return note("consumer", what, f"start it again, or forget it: {drop}")
