@@ -4,6 +4,7 @@ import org.apache.arrow.memory.util.Float16
 import org.apache.arrow.vector.types.{DateUnit, FloatingPointPrecision, TimeUnit}
 import org.apache.arrow.vector.types.pojo.ArrowType
 import org.apache.spark.sql.cecstore.format.BadFrame
+import org.apache.spark.sql.cecstore.sparks.NanoTimestamps
 import org.apache.spark.sql.vectorized.ColumnVector
 import org.apache.spark.unsafe.Platform
 import org.apache.spark.unsafe.types.UTF8String
@@ -56,6 +57,10 @@ private[cecstore] final class ColumnDecoder(message: BatchMessage, scratch: Scra
       case _: ArrowType.Date => widened(layout, n, nulls, 8, 4) { (in, at, out, to) =>
         Platform.putInt(out, to, Math.floorDiv(Platform.getLong(in, at), 86400000L).toInt)
       }
+      case timestamp: ArrowType.Timestamp if NanoTimestamps.isOne(part.kind) =>
+        val isFine = timestamp.getUnit == TimeUnit.NANOSECOND
+        val numbers = if (isFine) fixed(8) else microseconds(layout, n, nulls, timestamp.getUnit)
+        NanoTimestamps.of(part.kind, numbers, if (isFine) 1000 else 1)
       case timestamp: ArrowType.Timestamp => microseconds(layout, n, nulls, timestamp.getUnit)
       case duration: ArrowType.Duration => microseconds(layout, n, nulls, duration.getUnit)
       case time: ArrowType.Time => nanoseconds(layout, n, nulls, time)

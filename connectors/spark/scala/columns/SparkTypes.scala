@@ -1,7 +1,7 @@
 package org.apache.spark.sql.cecstore.columns
 
 import scala.jdk.CollectionConverters._
-import org.apache.arrow.vector.types.FloatingPointPrecision
+import org.apache.arrow.vector.types.{FloatingPointPrecision, TimeUnit}
 import org.apache.arrow.vector.types.pojo.{ArrowType, Field}
 import org.apache.spark.sql.cecstore.CecLogException
 import org.apache.spark.sql.cecstore.sparks.TimesOfDay
@@ -38,7 +38,7 @@ private[cecstore] object SparkTypes {
     case timestamp: ArrowType.Timestamp =>
       if (timestamp.getTimezone == null || timestamp.getTimezone.isEmpty) TimestampNTZType else TimestampType
     case _: ArrowType.Duration => DayTimeIntervalType()
-    case other: ArrowType.Time => TimesOfDay.kind.getOrElse(throw new NoSuchType(other))
+    case time: ArrowType.Time => TimesOfDay.of(digitsOf(time.getUnit)).getOrElse(throw new NoSuchType(time))
     case _: ArrowType.List | _: ArrowType.LargeList | _: ArrowType.FixedSizeList =>
       ArrayType(of(field.getChildren.get(0)))
     case _: ArrowType.Struct => StructType(field.getChildren.asScala.toSeq.map(f => StructField(f.getName, of(f))))
@@ -46,6 +46,13 @@ private[cecstore] object SparkTypes {
       val parts = field.getChildren.get(0).getChildren
       MapType(of(parts.get(0)), of(parts.get(1)))
     case other => throw new NoSuchType(other)
+  }
+
+  private def digitsOf(unit: TimeUnit): Int = unit match {
+    case TimeUnit.SECOND => 0
+    case TimeUnit.MILLISECOND => 3
+    case TimeUnit.MICROSECOND => 6
+    case TimeUnit.NANOSECOND => 9
   }
 
   private def ofInt(int: ArrowType.Int): DataType = (int.getBitWidth, int.getIsSigned) match {

@@ -1,7 +1,8 @@
 package org.apache.spark.sql.cecstore.tables
 
 import scala.jdk.CollectionConverters._
-import org.apache.arrow.vector.{FieldVector, TimeStampMicroTZVector, UInt1Vector, VectorSchemaRoot}
+import org.apache.arrow.vector.{FieldVector, TimeStampMicroTZVector, TimeStampNanoTZVector, TimeStampNanoVector}
+import org.apache.arrow.vector.{UInt1Vector, VectorSchemaRoot}
 import org.apache.arrow.vector.ipc.message.ArrowFieldNode
 import org.apache.arrow.vector.types.pojo.Schema
 import org.apache.arrow.vector.util.OversizedAllocationException
@@ -49,6 +50,7 @@ private[tables] final class RowFrames(
       bytes += row.getSizeInBytes
       try writer.write(row) catch {
         case e: UnsupportedOperationException => throw RowValues.decimalRefused(rowType, written + count, e)
+        case e: ArithmeticException => throw RowValues.momentRefused(rowType, written + count, e)
         case e: OversizedAllocationException if count == 0 =>
           throw new CecLogException(s"one row of ${row.getSizeInBytes} bytes is more than a frame may hold: keep " +
             "such a value elsewhere, and a reference to it here", e, Map("bytes" -> row.getSizeInBytes.toString))
@@ -78,8 +80,15 @@ private[tables] final class RowFrames(
         times.setValueCount(rows)
       case Some(column) =>
         if (column.getNullCount > 0) throw SchemaMismatch(Seq(column.getName), s"${column.getNullCount} timestamps are null")
-        // The same memory, so that it is compressed and stored once.
-        times.loadFieldBuffers(new ArrowFieldNode(rows, 0), column.getFieldBuffers)
+        column match {
+          case nanos @ (_: TimeStampNanoVector | _: TimeStampNanoTZVector) =>
+            if (times.getValueCapacity < rows) times.allocateNew(FrameRowsMax)
+            val at = nanos.getDataBufferAddress
+            (0 until rows).foreach(row => times.set(row, Platform.getLong(null, at + row * 8L) / 1000))
+            times.setValueCount(rows)
+          case _ => // The same memory, so that it is compressed and stored once.
+            times.loadFieldBuffers(new ArrowFieldNode(rows, 0), column.getFieldBuffers)
+        }
     }
     kinds.setValueCount(rows)
     val (least, greatest) = span(rows)

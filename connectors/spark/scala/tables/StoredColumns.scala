@@ -5,6 +5,7 @@ import org.apache.arrow.vector.types.{DateUnit, FloatingPointPrecision, TimeUnit
 import org.apache.arrow.vector.types.pojo.{ArrowType, Field, FieldType, Schema}
 import org.apache.spark.sql.cecstore.columns.SparkTypes
 import org.apache.spark.sql.cecstore.format.SchemaMismatch
+import org.apache.spark.sql.cecstore.sparks.NanoTimestamps
 import org.apache.spark.sql.types._
 
 /**
@@ -144,6 +145,8 @@ private[cecstore] object StoredColumns {
     case TimestampNTZType => Some(new ArrowType.Timestamp(TimeUnit.MICROSECOND, null))
     // Spark keeps all of them as nanoseconds, and all of these as microseconds: a table says how many digits and which fields.
     case time if SparkTypes.isTimeOfDay(time) => Some(new ArrowType.Time(TimeUnit.NANOSECOND, 64))
+    case nanos if NanoTimestamps.isOne(nanos) =>
+      Some(new ArrowType.Timestamp(TimeUnit.NANOSECOND, if (NanoTimestamps.hasZone(nanos)) "UTC" else null))
     case _: DayTimeIntervalType => Some(new ArrowType.Duration(TimeUnit.MICROSECOND))
     case NullType => Some(ArrowType.Null.INSTANCE)
     case _ => None
