@@ -506,6 +506,40 @@ def test_a_null_in_a_column_that_a_table_calls_not_null_is_told(
     assert [tuple(row) for row in reader.collect()] == [(None,)]
 
 
+@pytest.mark.parametrize(
+    ("kind", "good", "bad"),
+    [
+        (
+            "STRUCT<x: INT NOT NULL, y: INT>",
+            "named_struct('x', 1, 'y', 2)",
+            "named_struct('x', null, 'y', 2)",
+        ),
+        ("ARRAY<STRUCT<x: INT NOT NULL>>", "array(null)", "array(named_struct('x', null))"),
+        ("MAP<INT, STRUCT<x: INT NOT NULL>>", "map()", "map(1, named_struct('x', null))"),
+        (
+            "STRUCT<s: STRUCT<x: INT NOT NULL>>",
+            "null",
+            "named_struct('s', named_struct('x', null))",
+        ),
+    ],
+)
+def test_a_null_in_a_part_that_a_table_calls_not_null_is_told(
+    session: Any, tmp_path: Path, kind: str, good: str, bad: str
+) -> None:
+    """Spark's code would take it for a zero."""
+    plain = kind.replace(" NOT NULL", "")
+    for name, value in (("good", good), ("bad", bad)):
+        rows = session.sql(f"SELECT CAST({value} AS {plain}) AS c")
+        rows.write.format("cec").mode("append").save(f"{tmp_path}/{name}")
+        session.sql(f"CREATE TABLE t_cec (c {kind}) USING cec LOCATION '{tmp_path}/{name}'")
+        if name == "good":
+            assert session.table("t_cec").count() == len(session.table("t_cec").collect()) == 1
+            session.sql("DROP TABLE t_cec")
+    said = refused(lambda: session.table("t_cec").collect())
+    assert "a null in a part of column 'c', which the table says is NOT NULL" in said
+    assert session.read.format("cec").schema(f"c {kind}").load(f"{tmp_path}/bad").count() == 1
+
+
 def test_a_table_with_a_location_is_external_and_its_location_is_whole(
     session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
