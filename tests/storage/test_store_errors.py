@@ -343,6 +343,19 @@ def test_a_branch_is_no_password_and_a_root_needs_no_host() -> None:
     assert by_url._KINDS["az"] is by_url._KINDS["abfs"]
 
 
+def test_what_cannot_be_connected_to_is_a_typed_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    need("fsspec")
+    with pytest.raises(ValueError, match=r"dbfs:///q: .*other storage_options .*'instance'"):
+        store_at("dbfs:///q")
+
+    def unreachable(*_: object, **__: object) -> None:
+        raise OSError("Failed to resolve 'api.github.com'")  # as requests' own errors are
+
+    monkeypatch.setattr("fsspec.core.url_to_fs", unreachable)
+    with pytest.raises(StoreUnreachable, match=r"github://org:repo@main/q: .*check the address"):
+        store_at("github://org:repo@main/q")
+
+
 def test_a_single_writer_looks_before_it_puts() -> None:
     store = without_conditional_creates(single_writer=True)
     assert not store.creates_exclusively
