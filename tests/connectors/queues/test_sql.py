@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import cec_store
+from cec_store.format import same_types
 from cec_store.inspector.places.places import place_at
 from cec_store.inspector.verifying.place import verify_place
 from cec_store.opening import queue_at, read_queue
@@ -481,6 +482,55 @@ def test_a_column_of_nanoseconds_says_when_a_row_is(session: Any, tmp_path: Path
     micros = sorted(row[0] for row in rows.selectExpr("unix_micros(_timestamp)").collect())
     stored = read_queue(tmp_path / "q").read_all()["at"].cast(pa.timestamp("us"), safe=False)
     assert micros == sorted(stored.cast(pa.int64()).to_pylist())
+
+
+VARIANTS = {
+    "v": "if(id = 1, NULL, parse_json('{\"a\":' || id || ',\"b\":[true,null]}'))",
+    "a": "array(parse_json('1'), NULL)",
+    "s": "named_struct('x', parse_json('\"t\"'), 'y', id)",
+    "m": "map('k', parse_json('2.5'))",
+}
+
+
+def test_variants_come_back_and_are_arrow_s_extension_type(session: Any, tmp_path: Path) -> None:
+    """The same rows, as text, as of Parquet; a stream takes them on."""
+    shown = ["id", "to_json(v)", "variant_get(v, '$.a', 'int')", "CAST(a AS STRING)"]
+    shown += ["to_json(s)", "to_json(m)", "CAST(s.x AS STRING)", "CAST(m['k'] AS STRING)"]
+    rows = session.range(4).selectExpr("id", *(f"{term} {name}" for name, term in VARIANTS.items()))
+    texts = []
+    for form in ("cec", "parquet"):
+        rows.write.format(form).mode("append").save(f"{tmp_path}/{form}")
+        stored = session.read.format(form).load(f"{tmp_path}/{form}")
+        assert stored.schema.simpleString() == rows.schema.simpleString()
+        texts.append(sorted(map(tuple, stored.where("id > 0").selectExpr(*shown).collect())))
+    assert texts[0] == texts[1]
+    field = read_queue(tmp_path / "cec").schema.field("v")
+    assert same_types.extension_name(field) == "arrow.parquet.variant"
+    session.sql(f"CREATE TABLE t_cec USING cec LOCATION '{tmp_path}/cec'")
+    writer = (
+        session.readStream.table("t_cec")
+        .writeStream.format("cec")
+        .option("checkpointLocation", f"{tmp_path}/checkpoint")
+    )
+    writer.trigger(availableNow=True).start(f"{tmp_path}/out").awaitTermination()
+    taken = session.read.format("cec").load(f"{tmp_path}/out").where("id > 0").selectExpr(*shown)
+    assert sorted(map(tuple, taken.collect())) == texts[0]
+
+
+def test_the_parts_of_variants_stand_in_either_order(session: Any, tmp_path: Path) -> None:
+    parts = pa.struct([("value", pa.binary()), ("metadata", pa.binary())])
+    variant = {"ARROW:extension:name": "arrow.parquet.variant", "ARROW:extension:metadata": ""}
+    schema = pa.schema([pa.field("v", parts, metadata=variant)])
+    with cec_store.open_queue(tmp_path / "q", "x", schema=schema, partitions=1):
+        pass
+    rows = session.sql("SELECT parse_json('{\"z\":1}') v")
+    rows.write.format("cec").mode("append").save(f"{tmp_path}/q")
+    stored = session.read.format("cec").load(f"{tmp_path}/q")
+    assert [tuple(row) for row in stored.selectExpr("to_json(v)").collect()] == [('{"z":1}',)]
+    assert read_queue(tmp_path / "q").schema.equals(schema, check_metadata=True)
+    other = session.sql("SELECT named_struct('value', X'00', 'metadata', X'00') v").write
+    said = refused(lambda: other.format("cec").mode("append").save(f"{tmp_path}/q"))
+    assert "v: VARIANT in the queue, STRUCT<value: BINARY, metadata: BINARY> in the query" in said
 
 
 def test_a_moment_in_another_case_still_narrows_what_is_read(session: Any, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import org.apache.arrow.vector.types.{DateUnit, FloatingPointPrecision, TimeUnit
 import org.apache.arrow.vector.types.pojo.ArrowType
 import org.apache.spark.sql.cecstore.format.BadFrame
 import org.apache.spark.sql.cecstore.sparks.NanoTimestamps
+import org.apache.spark.sql.types.VariantType
 import org.apache.spark.sql.vectorized.ColumnVector
 import org.apache.spark.unsafe.Platform
 import org.apache.spark.unsafe.types.UTF8String
@@ -138,6 +139,11 @@ private[cecstore] final class ColumnDecoder(message: BatchMessage, scratch: Scra
       (found, if (n == 0) 0 else Platform.getInt(found.array, found.base + n * 4L))
     }
     layout.kind match {
+      case _: ArrowType.Struct if kind == VariantType =>
+        new StructVector(kind, nulls, SparkTypes.VariantParts.toIndexedSeq.map { name =>
+          val place = layout.children.indexWhere(_.field.getName == name)
+          child(layout, n)(Part.whole(layout.children(place).field, place))
+        })
       case _: ArrowType.Struct => new StructVector(kind, nulls, part.parts.map(child(layout, n)))
       case list: ArrowType.FixedSizeList =>
         new FixedListVector(kind, nulls, list.getListSize, child(layout, n.toLong * list.getListSize)(part.parts.head))

@@ -5,7 +5,7 @@ import org.apache.arrow.vector.types.pojo.Field
 import org.apache.spark.sql.cecstore.sparks.NanoTimestamps
 import org.apache.spark.sql.types.{ArrayType, ByteType, DataType, DayTimeIntervalType, Decimal, DoubleType, FloatType}
 import org.apache.spark.sql.types.{IntegerType, LongType}
-import org.apache.spark.sql.types.{MapType, ShortType, StringType, StructField, StructType, TimestampNTZType, TimestampType}
+import org.apache.spark.sql.types.{MapType, ShortType, StringType, StructField, StructType, TimestampNTZType, TimestampType, VariantType}
 import org.apache.spark.sql.vectorized.{ColumnVector, ColumnarArray, ColumnarMap}
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -26,6 +26,7 @@ private[cecstore] object Part {
   def whole(field: Field, place: Int): Part = {
     val kind = SparkTypes.of(field)
     val below = kind match {
+      case VariantType => java.util.Collections.emptyList[Field]()
       case _: MapType => field.getChildren.get(0).getChildren
       case _ => field.getChildren
     }

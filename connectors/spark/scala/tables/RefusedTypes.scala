@@ -11,7 +11,6 @@ private[tables] object RefusedTypes {
   private final case class Refused(name: String, pattern: Regex, instead: String)
 
   private val all = Seq(
-    Refused("VARIANT", "variant".r, "`to_json(column)`, and `parse_json` when it is read"),
     Refused("GEOMETRY, GEOGRAPHY", "geo(metry|graphy)\\(.+\\)".r, "`st_asbinary(column)`"),
     Refused("intervals of years and months", "interval (year|month)( to month)?".r, "the number of months as an INT"),
     Refused("strings with a collation", "string collate .+".r, "a cast to STRING"),

@@ -7,7 +7,7 @@ import org.apache.arrow.vector.ipc.message.ArrowFieldNode
 import org.apache.arrow.vector.types.pojo.Schema
 import org.apache.arrow.vector.util.OversizedAllocationException
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{BoundReference, UnsafeProjection, UnsafeRow}
+import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.cecstore.CecLogException
 import org.apache.spark.sql.cecstore.format.{BodyEncoder, Format, SchemaMismatch, StoredBody}
 import org.apache.spark.sql.execution.arrow.ArrowWriter
@@ -33,9 +33,10 @@ private[tables] final class RowFrames(
   private val timestamps: Option[FieldVector] = columns.timestampColumn.map(name => root.getVector(name))
   private val encoder = new BodyEncoder(CompressionLevel)
   private var written = 0L
-  private val areInOrder = places == rowType.indices
-  private lazy val projection = UnsafeProjection.create(
-    places.map(place => BoundReference(place, rowType(place).dataType, rowType(place).nullable)))
+  private val areAsTheyAre = places == rowType.indices && !rowType.fields.exists(column => StoredValues.areOther(column.dataType))
+  private lazy val projection = UnsafeProjection.create(places.zip(columns.data).map { case (place, field) =>
+    StoredValues.at(place, rowType(place), field)
+  })
 
   kinds.allocateNew(FrameRowsMax)
   (0 until FrameRowsMax).foreach(kinds.set(_, Format.Data.toInt))
@@ -67,7 +68,7 @@ private[tables] final class RowFrames(
   }
 
   private def unsafe(row: InternalRow): UnsafeRow = row match {
-    case same: UnsafeRow if areInOrder => same
+    case same: UnsafeRow if areAsTheyAre => same
     case other => projection(other)
   }
 

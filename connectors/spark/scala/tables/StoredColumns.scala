@@ -48,7 +48,9 @@ private[cecstore] final case class StoredColumns(
     fields.map(_.getName).find(isSameName(_, name)).getOrElse(name)
 
   /** Nulls, metadata and the names of fields in lists and maps are not compared: the queue keeps its own. */
-  private def isSame(one: Field, other: Field): Boolean = {
+  private def isSame(one: Field, other: Field): Boolean = if (SparkTypes.isVariant(one) || SparkTypes.isVariant(other)) {
+    SparkTypes.isVariant(one) && SparkTypes.isVariant(other) // its parts stand in either order
+  } else {
     val areNamed = one.getType == ArrowType.Struct.INSTANCE
     isSameType(one.getType, other.getType) && one.getChildren.size == other.getChildren.size &&
       one.getChildren.asScala.zip(other.getChildren.asScala).forall { case (a, b) =>
@@ -122,6 +124,10 @@ private[cecstore] object StoredColumns {
       val entries = new Field("entries", FieldType.notNullable(ArrowType.Struct.INSTANCE), Seq(required, values).asJava)
       field(name, new ArrowType.Map(false), entries)
     }
+    case VariantType =>
+      val parts = Seq("metadata", "value").map(part => new Field(part, FieldType.notNullable(ArrowType.Binary.INSTANCE), null))
+      val said = Map(SparkTypes.ExtensionName -> SparkTypes.Variant, "ARROW:extension:metadata" -> "")
+      Some(new Field(name, new FieldType(true, ArrowType.Struct.INSTANCE, null, said.asJava), parts.asJava))
     case StructType(fields) =>
       val parts = fields.toSeq.map(each => arrow(each.name, each.dataType))
       val isClear = fields.map(_.name).distinct.length == fields.length
