@@ -320,7 +320,7 @@ def _viewed(column: pa.Array, leaf: _Leaf) -> pa.Array:
 
 
 def _with_nulls(kind: pa.DataType) -> pa.DataType:
-    """The type with parts that may all be null, but for keys of maps."""
+    """Return the type with parts that may all be null, but for keys of maps."""
     if not kind.num_fields:
         return kind
     if pa.types.is_map(kind):

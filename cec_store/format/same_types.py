@@ -126,7 +126,7 @@ def _nulls_in(field: pa.Field, column: pa.Array) -> NDArray[np.bool_]:
 
 
 def _members(column: pa.Array) -> Iterator[tuple[NDArray[np.int64], pa.Field, pa.Array]]:
-    """Yield of each member of a union the rows that have it, its field, and the values in them."""
+    """Yield the rows of each member of a union, its field, and its values in these rows."""
     if column.offset:  # pyarrow's codes and offsets of a slice are those of the first rows
         column = column.take(pa.array(np.arange(len(column))))
     codes = values_of(column.type_codes, "i1")

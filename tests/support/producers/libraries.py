@@ -130,7 +130,7 @@ def of_pyarrow(draw: random.Random, made: Columns) -> pa.Table:
 
 
 def _arrow(draw: random.Random, made: Columns, *, is_plain: bool) -> pa.Table:
-    """With `is_plain` in the types that other libraries take, and without metadata."""
+    """Return a table; with `is_plain` in types that other libraries take, and without metadata."""
 
     def one(plain: pa.DataType, *others: pa.DataType) -> pa.DataType:
         return plain if is_plain else draw.choice([plain, *others])
@@ -246,7 +246,7 @@ def _producer(
     return Producer(module, table, names)
 
 
-# Without time zones, and without numbers that they do not know.
+# Kinds for which the table formats have no type.
 _OF_FORMATS = "uint64 time span months word shape uuid"
 PRODUCERS = {
     "pyarrow": _producer("pyarrow", of_pyarrow, "shape"),
