@@ -133,7 +133,13 @@ check: setup
 SUITE ?=
 SIZE ?= full
 FULL := -o faulthandler_timeout=2400
-crash: setup
+# Libraries that no other test needs, and that `make setup` leaves out.
+PRODUCERS := $(BIN)/.producers-done
+$(PRODUCERS): $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[producers]'
+	@touch $@
+
+crash: setup $(PRODUCERS)
 ifneq ($(SUITE),spark)
 	CEC_CRASH=$(SIZE) $(BIN)/python -m pytest -m "crash and not spark" $(FULL) -n $(JOBS) --dist worksteal \
 	  $(if $(SUITE),--suite $(SUITE))

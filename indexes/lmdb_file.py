@@ -18,6 +18,7 @@ from cec_store.indexes.entries import COVERAGE_KEY, BadIndex, Row
 from cec_store.storage.local import LocalFolder
 from cec_store.storage.opened_once import OpenedOnce
 from cec_store.storage.regular_files import FILE_MODE
+from cec_store.storage.system_errors import is_full_disk
 
 _MAP_BYTES_MIN = 1 << 24
 _PAGES_MIN = 2
@@ -31,7 +32,7 @@ class _Opened:
         self.map_bytes = _MAP_BYTES_MIN
         while self.map_bytes < 2 * size:
             self.map_bytes *= 2
-        with _lmdb_errors():
+        with _lmdb_errors(path):
             self.environment = lmdb.open(
                 path, subdir=False, lock=False, readonly=not writable, mode=FILE_MODE,
                 map_size=self.map_bytes, max_dbs=2, sync=False, metasync=False, readahead=False,
@@ -75,6 +76,7 @@ class LmdbFile:
         self.writable = writable
         self._folder = folder
         path, size = f"{folder.path}/{name}", folder.size(name)
+        self._path = path
         if not writable and not size:
             raise BadIndex(f"{path} is empty")
         # Close it also if the caller forgets: otherwise a descriptor and a mapping would leak.
@@ -99,14 +101,17 @@ class LmdbFile:
     def coverage(self) -> bytes | None:
         """The row :class:`.entries.Coverage`."""
         self._guard()
-        with _lmdb_errors(), self._opened.environment.begin() as transaction:
+        with _lmdb_errors(self._path), self._opened.environment.begin() as transaction:
             return transaction.get(COVERAGE_KEY)
 
     @contextmanager
     def frames(self) -> Iterator[Callable[[bytes], bytes | None]]:
         """Looks up rows of ``frames`` by key, in one transaction."""
         self._guard()
-        with _lmdb_errors(), self._opened.environment.begin(self._opened.frames) as reading:
+        with (
+            _lmdb_errors(self._path),
+            self._opened.environment.begin(self._opened.frames) as reading,
+        ):
             yield reading.get
 
     def first_frame(self) -> Row | None:
@@ -120,7 +125,11 @@ class LmdbFile:
     def _at_or_above(self, database: lmdb._Database, key: bytes) -> Row | None:
         self._guard()
         environment = self._opened.environment
-        with _lmdb_errors(), environment.begin(database) as reading, reading.cursor() as cursor:
+        with (
+            _lmdb_errors(self._path),
+            environment.begin(database) as reading,
+            reading.cursor() as cursor,
+        ):
             return cursor.item() if cursor.set_range(key) else None
 
     def append(self, frames: Sequence[Row], timestamps: Sequence[Row], coverage: bytes) -> None:
@@ -154,7 +163,7 @@ class LmdbFile:
     def _write(self, work: Callable[[lmdb.Transaction], None]) -> None:
         self._guard()
         opened = self._opened
-        with _lmdb_errors():
+        with _lmdb_errors(self._path):
             while True:
                 try:
                     with opened.environment.begin(write=True) as transaction:
@@ -179,8 +188,10 @@ def _remove_below(transaction: lmdb.Transaction, database: lmdb._Database, limit
 
 
 @contextmanager
-def _lmdb_errors() -> Iterator[None]:
+def _lmdb_errors(path: str) -> Iterator[None]:
     try:
         yield
     except lmdb.Error as error:
+        if is_full_disk(error, path):
+            raise BadIndex(f"no space left for {path} ({error}); free some") from error
         raise BadIndex(f"LMDB: {error}") from error

@@ -313,7 +313,23 @@ def _viewed(column: pa.Array, leaf: _Leaf) -> pa.Array:
     kind = _rebuilt(column.type, leaf)
     if kind is column.type:
         return column
+    kind = _with_nulls(
+        kind
+    )  # Arrow's view refuses nulls itself, in members that no row has as well
     return _remade(column, kind) if _has_nested_null(kind) else column.view(kind)
+
+
+def _with_nulls(kind: pa.DataType) -> pa.DataType:
+    """Return the type with parts that may all be null, but for keys of maps."""
+    if not kind.num_fields:
+        return kind
+    if pa.types.is_map(kind):
+        key, item = (field.with_type(_with_nulls(field.type)) for field in kind.field(0).type)
+        return pa.map_(key, item.with_nullable(True), kind.keys_sorted)
+    fields = [kind.field(place) for place in range(kind.num_fields)]
+    return _composed(
+        kind, [field.with_type(_with_nulls(field.type)).with_nullable(True) for field in fields]
+    )
 
 
 def _has_nested_null(kind: pa.DataType) -> bool:

@@ -7,6 +7,8 @@ those that its schema says.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -14,7 +16,6 @@ from numpy.typing import NDArray
 from cec_store.errors import SchemaMismatch
 from cec_store.format.columns import flags_of, values_of
 
-_LISTS = (pa.lib.Type_LIST, pa.lib.Type_LARGE_LIST, pa.lib.Type_FIXED_SIZE_LIST)
 EXTENSION_NAME = b"ARROW:extension:name"
 
 
@@ -88,11 +89,14 @@ def check_nulls(records: pa.RecordBatch, first_row: int = 0) -> None:
 
 
 def _has_required_part(kind: pa.DataType) -> bool:
-    """Return True if a field in structs and lists has no nulls."""
+    """Return True if a field in structs, lists, maps and unions has no nulls.
+
+    Keys of maps and the entries around them never have: Arrow's own checks refuse those.
+    """
     kind = _storage(kind)
-    if not pa.types.is_struct(kind) and kind.id not in _LISTS:
-        return False
     parts = [kind.field(place) for place in range(kind.num_fields)]
+    if pa.types.is_map(kind):
+        parts = [kind.item_field]
     return any(not part.nullable or _has_required_part(part.type) for part in parts)
 
 
@@ -104,11 +108,30 @@ def _nulls_in(field: pa.Field, column: pa.Array) -> NDArray[np.bool_]:
         return wrong
     if isinstance(column, pa.ExtensionArray):
         column = column.storage
-    if pa.types.is_struct(column.type):
-        for place, part in enumerate(column.type):
+    kind = column.type
+    if pa.types.is_struct(kind):
+        for place, part in enumerate(kind):
             wrong |= valid & _nulls_in(part, column.field(place))
         return wrong
+    if pa.types.is_union(kind):
+        for rows, part, values in _members(column):
+            wrong[rows] |= _nulls_in(part, values)
+        return wrong
+    if pa.types.is_map(kind):  # pyarrow counts and flattens no maps
+        column = column.cast(pa.list_(kind.field(0)))
     lengths = values_of(column.value_lengths().fill_null(0).cast(pa.int64()), "i8")
     rows = np.repeat(np.arange(len(column)), lengths)
-    wrong[rows[_nulls_in(column.type.value_field, column.flatten())]] = True
+    wrong[rows[_nulls_in(column.type.field(0), column.flatten())]] = True
     return wrong
+
+
+def _members(column: pa.Array) -> Iterator[tuple[NDArray[np.int64], pa.Field, pa.Array]]:
+    """Yield the rows of each member of a union, its field, and its values in these rows."""
+    if column.offset:  # pyarrow's codes and offsets of a slice are those of the first rows
+        column = column.take(pa.array(np.arange(len(column))))
+    codes = values_of(column.type_codes, "i1")
+    for place, code in enumerate(column.type.type_codes):
+        rows = np.flatnonzero(codes == code)
+        is_dense = column.type.mode == "dense"
+        places = values_of(column.offsets, "i4")[rows] if is_dense else rows
+        yield rows, column.type.field(place), column.field(place).take(pa.array(places))

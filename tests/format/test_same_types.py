@@ -6,10 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from cec_store import SchemaMismatch, open_queue, read_queue
+from cec_store.format.arrow_values import retyped
 from cec_store.format.same_types import is_same_field
 from cec_store.format.schema import RecordSchema
 
@@ -69,6 +71,73 @@ def test_a_null_where_there_is_none_is_refused_by_name(
             queue.append(plain_rows(**changed))
         queue.append(plain_rows())
     assert read_queue(tmp_path / "q").read_all().num_rows == 2
+
+
+NUMBER = pa.field("n", pa.int32(), nullable=False)
+TEXT = pa.field("t", pa.string(), nullable=False)
+MAP = pa.map_(pa.int32(), NUMBER)
+TEXTS = pa.map_(pa.string(), TEXT)
+
+
+def union_of(mode: str) -> pa.Array:
+    """Return rows of which only the third has a null, in a member that allows none."""
+    codes = pa.array([0, 1, 0, 1], pa.int8())
+    if mode == "dense":
+        numbers = pa.array([5, None], pa.int32())
+        offsets = pa.array([0, 0, 1, 1], pa.int32())
+        made = pa.UnionArray.from_dense(codes, offsets, [numbers, pa.array(["x", None])])
+    else:
+        numbers = pa.array([5, None, None, 6], pa.int32())
+        texts = pa.array([None, "x", None, None])
+        made = pa.UnionArray.from_sparse(codes, [numbers, texts])
+    kind = pa.union([NUMBER, pa.field("t", pa.string())], mode)
+    children = [made.field(place) for place in range(2)]
+    buffers = made.buffers()[: 3 if mode == "dense" else 2]
+    return pa.Array.from_buffers(kind, 4, buffers, children=children)
+
+
+def rows_as(kind: pa.DataType, rows: list[object], plain: pa.DataType) -> pa.Array:
+    """Return rows in a type that allows no such nulls."""
+    return retyped(pa.array(rows, plain), kind)
+
+
+NULLS = {
+    "map": (
+        rows_as(MAP, [None, [(1, 1)], [(1, 2), (2, None)]], pa.map_(pa.int32(), pa.int32())), 2,
+    ),
+    "map of texts": (
+        rows_as(TEXTS, [[], None, [("a", None)]], pa.map_(pa.string(), pa.string())), 2,
+    ),
+    "list of maps": (
+        rows_as(pa.list_(MAP), [[[(1, 1)]], [[], [(1, None)]]],
+                pa.list_(pa.map_(pa.int32(), pa.int32()))), 1,
+    ),
+    "list view": (
+        pa.Array.from_buffers(
+            pa.list_view(NUMBER), 2,
+            [None, *(pa.py_buffer(np.array(at, np.int32)) for at in ([0, 1], [1, 2]))],
+            children=[pa.array([1, 2, None], pa.int32())],
+        ), 1,
+    ),
+    "dense union": (union_of("dense"), 2),
+    "sparse union": (union_of("sparse"), 2),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NULLS)
+@pytest.mark.parametrize("start", [0, 1])
+def test_a_null_in_any_part_that_has_none_is_refused_by_row(
+    tmp_path: Path, name: str, start: int
+) -> None:
+    column, row = NULLS[name]
+    table = pa.table({"v": column}).slice(start)
+    with open_queue(tmp_path / "q", "a", schema=table.schema) as queue:
+        with pytest.raises(SchemaMismatch, match=rf"column 'v', row {row - start}: a null, and"):
+            queue.append(table)
+        queue.append(table.slice(0, row - start))
+    reader = read_queue(tmp_path / "q")
+    assert reader.schema.field("v").type == column.type
+    assert reader.read_all().num_rows == row - start
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=["plain", "partitions"])

@@ -10,6 +10,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import lmdb
 import pytest
@@ -351,6 +352,27 @@ def test_an_index_is_made_anew_once_its_disk_has_room_again(
         with monkeypatch.context() as patched:
             patched.setattr(LocalFolder, "make", full)
             with pytest.raises(ReadOnly, match=r"cannot write an index: .*no space left"):
+                queue.reindex()
+        assert queue.reindex() >= FRAMES
+
+
+@pytest.mark.parametrize(
+    ("room_bytes", "words"),
+    [(4096, "no space left for .*; free some"), (1 << 30, "LMDB: mdb_txn_commit: Input/output")],
+)
+def test_a_full_disk_is_told_as_one_whatever_lmdb_says(
+    queue_path: Path, monkeypatch: pytest.MonkeyPatch, room_bytes: int, words: str
+) -> None:
+    def cut_short(*_: object, **__: object) -> None:
+        raise lmdb.Error("mdb_txn_commit: Input/output error")
+
+    shutil.rmtree(queue_path / "index")
+    with open_queue(queue_path, "a") as queue:
+        with monkeypatch.context() as patched:
+            room = SimpleNamespace(f_bavail=room_bytes // 512, f_frsize=512)
+            patched.setattr(os, "statvfs", lambda _: room)
+            patched.setattr(lmdb, "open", cut_short)
+            with pytest.raises(ReadOnly, match=f"cannot write an index: {words}"):
                 queue.reindex()
         assert queue.reindex() >= FRAMES
 

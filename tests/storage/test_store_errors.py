@@ -9,11 +9,8 @@ import uuid
 import zipfile
 from collections.abc import Callable
 from email.utils import formatdate
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from importlib import import_module
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pyarrow as pa
@@ -77,27 +74,6 @@ def test_a_store_without_an_answer_is_unreachable(call: Call) -> None:
     store = store_at("s3://bucket/q", options_of(f"http://127.0.0.1:{port}"), retries=FEW)
     with pytest.raises(StoreUnreachable, match="check the address"):
         call(store)
-
-
-class _WholeFiles(SimpleHTTPRequestHandler):
-    """Python's own server, which does not know ranges."""
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Print nothing."""
-
-
-def test_a_server_that_sends_whole_files_is_no_place_to_read_from(tmp_path: Path) -> None:
-    need("aiohttp")
-    (tmp_path / "q").mkdir()
-    (tmp_path / "q" / "a").write_bytes(b"0123456789")
-    handler = partial(_WholeFiles, directory=str(tmp_path))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        store = store_at(f"http://127.0.0.1:{server.server_port}/q", retries=FEW)
-        assert store.read("a") == b"0123456789"
-        with pytest.raises(StorageError, match="2 bytes were asked for and 10 came"):
-            store.read("a", 3, 2)
-        server.shutdown()
 
 
 def test_missing_credentials_are_said_to_be_missing(
@@ -365,6 +341,19 @@ def test_a_branch_is_no_password_and_a_root_needs_no_host() -> None:
     with pytest.raises(ValueError, match="names no bucket"):
         by_url._check("s3:///q", "s3", "/q")
     assert by_url._KINDS["az"] is by_url._KINDS["abfs"]
+
+
+def test_what_cannot_be_connected_to_is_a_typed_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    need("fsspec")
+    with pytest.raises(ValueError, match=r"dbfs:///q: .*other storage_options .*'instance'"):
+        store_at("dbfs:///q")
+
+    def unreachable(*_: object, **__: object) -> None:
+        raise OSError("Failed to resolve 'api.github.com'")  # as requests' own errors are
+
+    monkeypatch.setattr("fsspec.core.url_to_fs", unreachable)
+    with pytest.raises(StoreUnreachable, match=r"github://org:repo@main/q: .*check the address"):
+        store_at("github://org:repo@main/q")
 
 
 def test_a_single_writer_looks_before_it_puts() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from cec_store.errors import StoreNotInstalled
+from cec_store.errors import StorageError, StoreNotInstalled
 from cec_store.storage.paths import AnyPath
 from cec_store.storage.stores.abfs import AbfsFileSystem
 from cec_store.storage.stores.failures import Failure, error_for
@@ -98,6 +98,7 @@ def store_at(
             password; options for local files, which have none.
         StoreNotInstalled: the package that reaches it is missing or too old.
         CredentialsRefused: that package finds no credentials, and asks for them at once.
+        StoreUnreachable: that package asks a server at once, and gets no answer.
     """
     given = os.fsdecode(path_or_url)
     location = _url_in(given)
@@ -187,9 +188,15 @@ def _connected(url: str, kind: _Kind, options: dict[str, Any]) -> tuple[FileSyst
         extra = f"'cec-store[{kind.extra}]'" if kind.extra else "what that names"
         what = f"{kind.package} is needed for it and cannot be imported"
         raise StoreNotInstalled(f"{url}: {what} ({error}); pip install {extra}") from error
+    except TypeError as error:  # of its constructor
+        what = "what reaches it takes other storage_options"
+        raise ValueError(f"{url}: {what} ({error}); give those that fsspec names") from error
     except Exception as error:
         # Some look for credentials here already, and have no error of their own for it.
         if "credential" in str(error).lower():
             raise error_for(Failure.NO_CREDENTIALS, url, error, reading=True) from error
+        # Some ask their server here already, as for a repository's branches.
+        if isinstance(error, OSError) and not isinstance(error, (FileNotFoundError, StorageError)):
+            raise error_for(Failure.PASSING, url, error, reading=True) from error
         raise
     return made(calls), root

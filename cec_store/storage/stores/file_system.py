@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import datetime
@@ -71,7 +71,7 @@ class FileSystem:
         info = self.calls.info(path)
         if info["type"] != "file":
             raise FileNotFoundError(path)
-        return int(info["size"])
+        return self._size_in(info)
 
     def modified_us(self, path: str) -> int:
         """Return when an object was made, by the server's clock: microseconds since 1970.
@@ -96,10 +96,23 @@ class FileSystem:
             return []
         inside = path.rstrip("/") + "/"
         return [
-            Entry(name, int(info["size"]) if info["type"] == "file" else None)
+            Entry(name, self._size_in(info) if info["type"] == "file" else None)
             for info in infos
             if (name := _name_in(inside, info["name"]))
         ]
+
+    def _size_in(self, info: Mapping[str, Any]) -> int:
+        """Return an object's size; it is asked for where a listing does not say it, as over HTTP.
+
+        Raises:
+            OSError: the server does not say it either.
+        """
+        size = info["size"]
+        if size is None:
+            size = self.calls.info(info["name"])["size"]
+        if size is None:
+            raise OSError(f"{info['name']}: the server does not say how large it is")
+        return int(size)
 
     def delete(self, paths: Iterable[str]) -> None:
         """Objects that are not there are no error."""

@@ -7,8 +7,9 @@ from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
+import pyspark
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
 from cec_store.errors import SchemaMismatch
 
@@ -18,6 +19,9 @@ _WIDER = {
     pa.large_string(): pa.string(), pa.large_binary(): pa.binary(), pa.date64(): pa.date32(),
 }  # fmt: skip
 """Wider type that Spark has, for each Arrow type that it lacks."""
+_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+_DIGITS_MAX = 9 if tuple(map(int, pyspark.__version__.split(".")[:2])) >= (4, 3) else 6
+"""Digits below a second that a TIME of this Spark has."""
 
 
 def stored_schema(schema: StructType) -> pa.Schema:
@@ -56,8 +60,32 @@ def spark_schema(schema: pa.Schema) -> StructType:
     for column in schema:
         with _mismatch_of(f"column {column.name!r} is {column.type}, which Spark does not have"):
             one = pa.schema([pa.field(column.name, _rebuilt(column.type, _for_spark))])
-            columns += from_arrow_schema(one).fields
+            (field,) = from_arrow_schema(one).fields
+        field.dataType = _with_digits(field.dataType, column.type)
+        columns.append(field)
     return StructType(columns)
+
+
+def _with_digits(kind: DataType, stored: pa.DataType) -> DataType:
+    """Return the type with times of day of as many digits as they are stored with.
+
+    pyspark makes TIME(6) of each; Scala's ``SparkTypes`` has the same rule.
+    """
+    if isinstance(kind, StructType):
+        fields = [
+            StructField(part.name, _with_digits(part.dataType, stored.field(place).type))
+            for place, part in enumerate(kind)
+        ]
+        return StructType(fields)
+    if isinstance(kind, ArrayType):
+        return ArrayType(_with_digits(kind.elementType, stored.value_type))
+    if isinstance(kind, MapType):
+        key = _with_digits(kind.keyType, stored.key_type)
+        return MapType(key, _with_digits(kind.valueType, stored.item_type))
+    if pa.types.is_time(stored):
+        times: Callable[[int], DataType] = type(kind)  # Spark 4.0 has no TimeType to name here
+        return times(min(_DIGITS[stored.unit], _DIGITS_MAX))
+    return kind
 
 
 def _rebuilt(kind: pa.DataType, leaf: Callable[[Any], Any] = lambda kind: kind) -> pa.DataType:

@@ -93,6 +93,13 @@ CHOICES: tuple[tuple[Side, ...], ...] = (
         Side("sparks/times_of_day/present", Mark("org/apache/spark/sql/types/TimeType")),
         Side("sparks/times_of_day/absent"),
     ),
+    (
+        Side(
+            "sparks/nano_timestamps/present",
+            Mark("org/apache/spark/sql/types/TimestampNTZNanosType"),
+        ),
+        Side("sparks/nano_timestamps/absent"),
+    ),
     (Side("transforms/names_compared", _BY_NAME), Side("transforms/any_name")),
     (
         Side(

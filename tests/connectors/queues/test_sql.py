@@ -13,12 +13,13 @@ import pyarrow as pa
 import pytest
 
 import cec_store
+from cec_store.format import same_types
 from cec_store.inspector.places.places import place_at
 from cec_store.inspector.verifying.place import verify_place
 from cec_store.opening import queue_at, read_queue
 from support.drivers import connect_job
 from support.runs.counts import CRASH_FULL
-from support.runs.minors import needs_python_sources, needs_times
+from support.runs.minors import HAS_NANOS, needs_nanos, needs_python_sources, needs_times
 from support.spark.jvm_sink import refused
 
 TIMEOUT_S = 300
@@ -266,8 +267,8 @@ def nested(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def session(spark: Any) -> Iterator[Any]:
     yield spark
-    for setting in ("spark.sql.caseSensitive", "spark.sql.timeType.enabled"):
-        spark.conf.unset(setting)
+    for setting in ("caseSensitive", "timeType.enabled", "timestampNanosTypes.enabled"):
+        spark.conf.unset(f"spark.sql.{setting}")
     for table in ("t_cec", "t_parquet"):
         spark.sql(f"DROP TABLE IF EXISTS {table}")
 
@@ -389,10 +390,13 @@ INTERVALS = (
 @needs_times
 def test_times_of_every_precision_and_intervals_of_every_range_come_back(session: Any) -> None:
     """The same rows, as text and with the types that were declared, as of Parquet."""
-    kinds = [f"TIME({digits})" for digits in range(7)] + [f"INTERVAL {each}" for each in INTERVALS]
+    times = [f"TIME({digits})" for digits in range(10 if HAS_NANOS else 7)]
+    kinds = times + [f"INTERVAL {each}" for each in INTERVALS]
     columns = [f"c{n} {kind}" for n, kind in enumerate(kinds)] + ["l ARRAY<INTERVAL HOUR>"]
-    values = [f"CAST(TIME'23:59:58.123456' AS {kind})" for kind in kinds[:7]]
-    values += [f"CAST(INTERVAL '-1 02:03:04.5' DAY TO SECOND AS {kind})" for kind in kinds[7:]]
+    values = [f"CAST('23:59:58.123456789' AS {kind})" for kind in times]
+    values += [
+        f"CAST(INTERVAL '-1 02:03:04.5' DAY TO SECOND AS {kind})" for kind in kinds[len(times) :]
+    ]
     values.append("ARRAY(INTERVAL '5' HOUR, NULL)")
     found = []
     session.conf.set("spark.sql.timeType.enabled", "true")
@@ -404,6 +408,129 @@ def test_times_of_every_precision_and_intervals_of_every_range_come_back(session
         found.append((rows.schema.simpleString(), tuple(texts)))
     assert found[0] == found[1]
     assert found[0][1][3] == "23:59:58.123"
+
+
+@needs_times
+def test_a_path_gives_times_as_many_digits_as_they_are_stored_with(
+    session: Any, tmp_path: Path
+) -> None:
+    session.conf.set("spark.sql.timeType.enabled", "true")
+    kinds = (pa.time32("s"), pa.time32("ms"), pa.time64("us"), pa.time64("ns"))
+    table = pa.table({f"t{n}": pa.array([3600], kind) for n, kind in enumerate(kinds)})
+    with cec_store.open_queue(tmp_path / "q", "x", schema=table.schema) as queue:
+        queue.append(table)
+    rows = session.read.format("cec").load(str(tmp_path / "q"))
+    most = 9 if HAS_NANOS else 6
+    types = [field.dataType.simpleString() for field in rows.schema]
+    assert types == ["time(0)", "time(3)", "time(6)", f"time({most})"]
+
+
+FINE = "CAST('2026-01-01 12:34:56.123456789' AS {})"
+EARLY = "CAST('1969-12-31 23:59:59.999999999' AS {})"
+
+
+@needs_nanos
+def test_timestamps_of_nanoseconds_come_back(session: Any, tmp_path: Path) -> None:
+    """The same rows, as text, with the types that were declared, and as of Parquet."""
+    for setting in ("timeType", "timestampNanosTypes"):
+        session.conf.set(f"spark.sql.{setting}.enabled", "true")
+    kinds = [f"TIMESTAMP_{zone}({digits})" for zone in ("NTZ", "LTZ") for digits in (7, 8, 9)]
+    nested = {"ARRAY<{}>": "array({0}, NULL, {1})", "STRUCT<x: {}>": "struct({0})"}
+    fine, early = (text.format(kinds[2]) for text in (FINE, EARLY))
+    columns = kinds + [kind.format(kinds[2]) for kind in nested]
+    values = [FINE.format(kind) for kind in kinds]
+    values += [value.format(fine, early) for value in nested.values()]
+    names = ", ".join(f"c{n} {kind}" for n, kind in enumerate(columns))
+    texts = [f"CAST(c{n} AS STRING)" for n in range(len(columns))]
+    rows = []
+    for form in ("cec", "parquet"):
+        session.sql(f"CREATE TABLE t_{form} ({names}) USING {form} LOCATION '{tmp_path / form}'")
+        session.sql(f"INSERT INTO t_{form} SELECT {', '.join(values)}")
+        session.sql(f"INSERT INTO t_{form} SELECT {', '.join(['NULL'] * len(columns))}")
+        some = session.table(f"t_{form}").where(f"c2 >= {fine} OR c2 IS NULL").selectExpr(*texts)
+        rows.append(sorted(map(tuple, some.collect()), key=str))
+    assert rows[0] == rows[1]
+    assert rows[0][0][:3] == tuple(f"2026-01-01 12:34:56.1234567{more}" for more in ("", 8, 89))
+    stored = read_queue(tmp_path / "cec").schema
+    assert [str(stored.field(n).type) for n in (0, 3)] == ["timestamp[ns]", "timestamp[ns, tz=UTC]"]
+    cut = session.read.format("cec").load(str(tmp_path / "cec")).selectExpr("CAST(c2 AS STRING)")
+    assert ("2026-01-01 12:34:56.123456",) in cut.collect()
+
+
+@needs_nanos
+def test_a_time_that_nanoseconds_do_not_reach_is_refused(session: Any, tmp_path: Path) -> None:
+    session.conf.set("spark.sql.timestampNanosTypes.enabled", "true")
+    session.sql(
+        f"CREATE TABLE t_cec (n INT, at TIMESTAMP_NTZ(9)) USING cec LOCATION '{tmp_path}/q'"
+    )
+    for text in ("0001-01-01", "9999-12-31"):
+        insert = f"INSERT INTO t_cec SELECT 1, CAST('{text}' AS TIMESTAMP_NTZ(9))"
+        said = refused(lambda insert=insert: session.sql(insert))
+        assert "row 0 of its task has a time before 1677 or after 2262, in a column of at (" in said
+    assert queue_at(tmp_path / "q").ends() == {0: 0}
+
+
+@needs_nanos
+def test_a_column_of_nanoseconds_says_when_a_row_is(session: Any, tmp_path: Path) -> None:
+    session.conf.set("spark.sql.timestampNanosTypes.enabled", "true")
+    options = "OPTIONS (timestampColumn 'at')"
+    columns = f"(at TIMESTAMP_NTZ(9)) USING cec {options}"
+    session.sql(f"CREATE TABLE t_cec {columns} LOCATION '{tmp_path}/q'")
+    for text in (FINE, EARLY):
+        session.sql(f"INSERT INTO t_cec SELECT {text.format('TIMESTAMP_NTZ(9)')}")
+    rows = session.read.format("cec").option("includeMetadata", True).load(f"{tmp_path}/q")
+    micros = sorted(row[0] for row in rows.selectExpr("unix_micros(_timestamp)").collect())
+    stored = read_queue(tmp_path / "q").read_all()["at"].cast(pa.timestamp("us"), safe=False)
+    assert micros == sorted(stored.cast(pa.int64()).to_pylist())
+
+
+VARIANTS = {
+    "v": "if(id = 1, NULL, parse_json('{\"a\":' || id || ',\"b\":[true,null]}'))",
+    "a": "array(parse_json('1'), NULL)",
+    "s": "named_struct('x', parse_json('\"t\"'), 'y', id)",
+    "m": "map('k', parse_json('2.5'))",
+}
+
+
+def test_variants_come_back_and_are_arrow_s_extension_type(session: Any, tmp_path: Path) -> None:
+    """The same rows, as text, as of Parquet; a stream takes them on."""
+    shown = ["id", "to_json(v)", "variant_get(v, '$.a', 'int')", "CAST(a AS STRING)"]
+    shown += ["to_json(s)", "to_json(m)", "CAST(s.x AS STRING)", "CAST(m['k'] AS STRING)"]
+    rows = session.range(4).selectExpr("id", *(f"{term} {name}" for name, term in VARIANTS.items()))
+    texts = []
+    for form in ("cec", "parquet"):
+        rows.write.format(form).mode("append").save(f"{tmp_path}/{form}")
+        stored = session.read.format(form).load(f"{tmp_path}/{form}")
+        assert stored.schema.simpleString() == rows.schema.simpleString()
+        texts.append(sorted(map(tuple, stored.where("id > 0").selectExpr(*shown).collect())))
+    assert texts[0] == texts[1]
+    field = read_queue(tmp_path / "cec").schema.field("v")
+    assert same_types.extension_name(field) == "arrow.parquet.variant"
+    session.sql(f"CREATE TABLE t_cec USING cec LOCATION '{tmp_path}/cec'")
+    writer = (
+        session.readStream.table("t_cec")
+        .writeStream.format("cec")
+        .option("checkpointLocation", f"{tmp_path}/checkpoint")
+    )
+    writer.trigger(availableNow=True).start(f"{tmp_path}/out").awaitTermination()
+    taken = session.read.format("cec").load(f"{tmp_path}/out").where("id > 0").selectExpr(*shown)
+    assert sorted(map(tuple, taken.collect())) == texts[0]
+
+
+def test_the_parts_of_variants_stand_in_either_order(session: Any, tmp_path: Path) -> None:
+    parts = pa.struct([("value", pa.binary()), ("metadata", pa.binary())])
+    variant = {"ARROW:extension:name": "arrow.parquet.variant", "ARROW:extension:metadata": ""}
+    schema = pa.schema([pa.field("v", parts, metadata=variant)])
+    with cec_store.open_queue(tmp_path / "q", "x", schema=schema, partitions=1):
+        pass
+    rows = session.sql("SELECT parse_json('{\"z\":1}') v")
+    rows.write.format("cec").mode("append").save(f"{tmp_path}/q")
+    stored = session.read.format("cec").load(f"{tmp_path}/q")
+    assert [tuple(row) for row in stored.selectExpr("to_json(v)").collect()] == [('{"z":1}',)]
+    assert read_queue(tmp_path / "q").schema.equals(schema, check_metadata=True)
+    other = session.sql("SELECT named_struct('value', X'00', 'metadata', X'00') v").write
+    said = refused(lambda: other.format("cec").mode("append").save(f"{tmp_path}/q"))
+    assert "v: VARIANT in the queue, STRUCT<value: BINARY, metadata: BINARY> in the query" in said
 
 
 def test_a_moment_in_another_case_still_narrows_what_is_read(session: Any, tmp_path: Path) -> None:
@@ -427,6 +554,40 @@ def test_a_null_in_a_column_that_a_table_calls_not_null_is_told(
     assert "1 nulls in column 'n', which the table says is NOT NULL" in said
     reader = session.read.format("cec").schema("n BIGINT NOT NULL").load(path)
     assert [tuple(row) for row in reader.collect()] == [(None,)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "good", "bad"),
+    [
+        (
+            "STRUCT<x: INT NOT NULL, y: INT>",
+            "named_struct('x', 1, 'y', 2)",
+            "named_struct('x', null, 'y', 2)",
+        ),
+        ("ARRAY<STRUCT<x: INT NOT NULL>>", "array(null)", "array(named_struct('x', null))"),
+        ("MAP<INT, STRUCT<x: INT NOT NULL>>", "map()", "map(1, named_struct('x', null))"),
+        (
+            "STRUCT<s: STRUCT<x: INT NOT NULL>>",
+            "null",
+            "named_struct('s', named_struct('x', null))",
+        ),
+    ],
+)
+def test_a_null_in_a_part_that_a_table_calls_not_null_is_told(
+    session: Any, tmp_path: Path, kind: str, good: str, bad: str
+) -> None:
+    """Spark's code would take it for a zero."""
+    plain = kind.replace(" NOT NULL", "")
+    for name, value in (("good", good), ("bad", bad)):
+        rows = session.sql(f"SELECT CAST({value} AS {plain}) AS c")
+        rows.write.format("cec").mode("append").save(f"{tmp_path}/{name}")
+        session.sql(f"CREATE TABLE t_cec (c {kind}) USING cec LOCATION '{tmp_path}/{name}'")
+        if name == "good":
+            assert session.table("t_cec").count() == len(session.table("t_cec").collect()) == 1
+            session.sql("DROP TABLE t_cec")
+    said = refused(lambda: session.table("t_cec").collect())
+    assert "a null in a part of column 'c', which the table says is NOT NULL" in said
+    assert session.read.format("cec").schema(f"c {kind}").load(f"{tmp_path}/bad").count() == 1
 
 
 def test_a_table_with_a_location_is_external_and_its_location_is_whole(

@@ -9,8 +9,13 @@ from typing import Any
 
 import pytest
 
+from cec_store import fork, read_state
+from cec_store.connectors.spark.checkpoint.layout import Checkpoint
 from cec_store.connectors.spark.setup.compiler import find_spark
 from cec_store.connectors.spark.setup.settings import PREFIX, PROVIDER, PROVIDER_KEY
+from cec_store.inspector.places.places import place_at
+from cec_store.inspector.verifying.place import verify_place
+from cec_store.storage.stores.folders import folder_at
 from support.drivers import late_job
 from support.runs.counts import CRASH_FULL
 from support.runs.minors import needs_newest
@@ -126,11 +131,29 @@ def test_real_time_mode_is_refused_by_spark(with_cec: Any, tmp_path: Path) -> No
         writer.trigger(realTime="5 seconds").start()
 
 
-def test_offline_repartition_is_refused_by_spark(with_cec: Any, tmp_path: Path) -> None:
+def test_offline_repartition_is_refused_by_spark_and_a_fork_goes_on(
+    with_cec: Any, tmp_path: Path
+) -> None:
     if not hasattr(with_cec, "_streamingCheckpointManager"):
         pytest.skip("Spark has it from 4.2 on")
-    started(counts(with_cec, tmp_path).writeStream, tmp_path).awaitTermination()
+    rows = counts(with_cec, tmp_path)
+    started(rows.writeStream, tmp_path).awaitTermination()
+    checkpoint = tmp_path / "ck"
     with pytest.raises(
         Exception, match=r"STATE_REPARTITION_INVALID_CHECKPOINT\.UNSUPPORTED_PROVIDER"
     ):
-        with_cec._streamingCheckpointManager.repartition(str(tmp_path / "ck"), 3)
+        with_cec._streamingCheckpointManager.repartition(str(checkpoint), 3)
+    faults = verify_place(place_at(folder_at(checkpoint))).faults
+    assert [fault.kind for fault in faults] == ["spark-repartition"]
+    assert "and refused" in faults[0].what
+    (tmp_path / "in" / "b.txt").write_text("b\nc\n", encoding="utf-8")
+    with pytest.raises(Exception, match="epartition"):
+        started(rows.writeStream, tmp_path).awaitTermination()
+    (tmp_path / "forked").mkdir()
+    fork(checkpoint, tmp_path / "forked" / "ck", batch=Checkpoint(checkpoint).newest_batch())
+    started(rows.writeStream, tmp_path / "forked").awaitTermination()
+    forked = place_at(folder_at(tmp_path / "forked" / "ck"))
+    assert verify_place(forked).is_sound
+    state = read_state(tmp_path / "forked" / "ck").to_pylist()
+    counted = {row["key"]["value"]: row["value"]["count"] for row in state}
+    assert counted == {"a": 1, "b": 2, "c": 1}

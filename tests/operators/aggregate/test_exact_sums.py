@@ -15,12 +15,14 @@ from cec_store.operators.aggregate.aggregate import Aggregate
 from cec_store.operators.aggregate.windows import CountWindow, TimeWindow
 from cec_store.operators.contract import Step
 from support.models.reference_operators import make_rows, make_steps
+from support.runs.counts import crash_count
 
 INTEGERS = [
     pa.int8(), pa.int16(), pa.int32(), pa.int64(),
     pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64(),
 ]  # fmt: skip
 FLOATS = [pa.float32(), pa.float64()]
+NUMBERS = [*INTEGERS, *FLOATS]
 FUNCTIONS = ("sum", "avg", "min", "max", "count")
 
 
@@ -69,12 +71,11 @@ def test_integers_at_their_limits_equal_those_of_duckdb(kind):
             .execute("SELECT sum(v), avg(v), min(v), max(v), count(v) FROM rows")
             .fetchall()
         )
-        limits = np.iinfo(np.uint64 if kind == pa.uint64() else np.int64)
-        fits = limits.min <= total <= limits.max
-        result = aggregated(column, FUNCTIONS if fits else FUNCTIONS[1:])
+        is_whole = fits(kind, total)
+        result = aggregated(column, FUNCTIONS if is_whole else FUNCTIONS[1:])
         expected = {"sum": total, "min": least, "max": most, "count": count}
         assert {name: result[name] for name in expected if name in result} == {
-            name: value for name, value in expected.items() if fits or name != "sum"
+            name: value for name, value in expected.items() if is_whole or name != "sum"
         }
         # Python divides integers exactly; DuckDB divides floats, and may be one bit off.
         assert result["avg"] == total / count
@@ -90,6 +91,77 @@ def test_floats_at_their_limits_equal_those_of_duckdb(kind):
         (expected,) = duckdb.connect().register("rows", rows).execute(sql).fetchall()
         result = aggregated(rows["v"].combine_chunks())
         assert [result[name] for name in ("sum", "avg", "min", "max")] == pytest.approx(expected)
+
+
+def drawn(kind: pa.DataType, rows: int, rng: random.Random) -> list[float | None]:
+    """Return values at the limits of a type, near to them, and of a drawn size; some are null."""
+    nulls = rng.choice([0, 0, 0.2])
+    if kind in FLOATS:
+        most = np.finfo(kind.to_pandas_dtype()).max.item() / (4 * rows)
+        choices = [most, -most, 0.0, -0.0, 1.0]
+    else:
+        least, most = limits(kind)
+        scale = rng.randint(0, kind.bit_width)
+        choices = [least, most, 0, least >> scale, most >> scale]
+    return [None if rng.random() < nulls else rng.choice(choices) for _ in range(rows)]
+
+
+def results_of(
+    table: pa.Table, aggregates: dict[str, tuple[str, str]], rows: int, seed: int
+) -> dict[int, dict[str, object]]:
+    """Return the results of windows of so many rows, by key; the input comes in random cuts."""
+    places = range(table.num_rows)
+    columns = {name: table[name].combine_chunks() for name in table.schema.names}
+    operator = Aggregate(
+        group_by=["k"],
+        aggregates=aggregates,
+        window=CountWindow(rows),
+        input_schema=table.schema,
+    )
+    made = make_rows(0, table.schema, columns, places, places)
+    results = {}
+    for step in make_steps([made], [table.schema], random.Random(seed), (0,)):
+        results |= {row["k"]: row for row in operator.apply(step).rows.to_pylist()}
+    return results
+
+
+@pytest.mark.crash
+def test_windows_of_all_numbers_equal_those_of_duckdb():
+    compared = 0
+    for seed in range(crash_count(10, 1_000)):
+        rng = random.Random(seed)
+        rows, keys = rng.randint(1, 40), rng.randint(1, 30)
+        columns = {str(kind): pa.array(drawn(kind, rows * keys, rng), kind) for kind in NUMBERS}
+        order = [key for key in range(keys) for _ in range(rows)]
+        rng.shuffle(order)
+        table = pa.table({"k": pa.array(order, pa.int64()), **columns})
+        names = [f"{name}_{kind}" for kind in columns for name in FUNCTIONS]
+        terms = [f"{name}({kind})" for kind in columns for name in FUNCTIONS]
+        places = {name: place for place, name in enumerate(names, 1)}
+        sql = f"SELECT k, {', '.join(terms)} FROM rows GROUP BY k"
+        expected = duckdb.connect().register("rows", table).execute(sql).fetchall()
+        leaving = {f"sum_{kind}" for kind in INTEGERS for row in expected
+                   if not fits(kind, row[places[f"sum_{kind}"]])}  # fmt: skip
+        aggregates = {
+            f"{name}_{kind}": (name, kind)
+            for kind in columns for name in FUNCTIONS if f"{name}_{kind}" not in leaving
+        }  # fmt: skip
+        results = results_of(table, aggregates, rows, seed)
+        assert len(results) == keys
+        for row in expected:
+            for name in aggregates:
+                value, other = results[row[0]][name], row[places[name]]
+                is_rounded = name.startswith("avg") or name in ("sum_float", "sum_double")
+                assert value == (pytest.approx(other) if is_rounded else other), (seed, name)
+                compared += 1
+    print(f"{compared} results compared")
+    assert compared > 1_000
+
+
+def fits(kind: pa.DataType, total: int | None) -> bool:
+    """Return True if a sum is within the type of sums of this type."""
+    limits = np.iinfo(np.uint64 if kind == pa.uint64() else np.int64)
+    return total is None or limits.min <= total <= limits.max
 
 
 def test_sums_can_be_summed_again():

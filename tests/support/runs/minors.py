@@ -16,6 +16,7 @@ HAS_JOIN_FORMAT_3 = "sparks/store_settings/with_validation" in _TAKEN
 # The programs of tests/support/scala call what the newest Spark has.
 HAS_PROGRAMS = "sparks/reusable_iterators/present" in _TAKEN
 HAS_TIMES = "sparks/times_of_day/present" in _TAKEN
+HAS_NANOS = "sparks/nano_timestamps/present" in _TAKEN
 # Spark 4.0 asks a limit for the checkpoint ids of all partitions, also of those that it has not.
 FAIL_IN_V2 = [] if HAS_JOIN_FORMAT_3 else ["limit"]
 HAS_MOVING = "moving" in _TAKEN
@@ -25,6 +26,9 @@ needs_python_sources = pytest.mark.skipif(
 )
 """For tests in files of which the others go without."""
 needs_times = pytest.mark.skipif(not HAS_TIMES, reason="Spark has times of day from 4.1 on")
+needs_nanos = pytest.mark.skipif(
+    not HAS_NANOS, reason="Spark has timestamps and times of nanoseconds from 4.3 on"
+)
 needs_newest = pytest.mark.skipif(not HAS_PROGRAMS, reason="Spark has this from 4.3 on")
 needs_transform_in_rows = pytest.mark.skipif(
     not hasattr(GroupedData, "transformWithState"), reason="Python has it in rows from 4.1 on"

@@ -4,6 +4,8 @@ import org.apache.arrow.memory.util.Float16
 import org.apache.arrow.vector.types.{DateUnit, FloatingPointPrecision, TimeUnit}
 import org.apache.arrow.vector.types.pojo.ArrowType
 import org.apache.spark.sql.cecstore.format.BadFrame
+import org.apache.spark.sql.cecstore.sparks.NanoTimestamps
+import org.apache.spark.sql.types.VariantType
 import org.apache.spark.sql.vectorized.ColumnVector
 import org.apache.spark.unsafe.Platform
 import org.apache.spark.unsafe.types.UTF8String
@@ -56,6 +58,10 @@ private[cecstore] final class ColumnDecoder(message: BatchMessage, scratch: Scra
       case _: ArrowType.Date => widened(layout, n, nulls, 8, 4) { (in, at, out, to) =>
         Platform.putInt(out, to, Math.floorDiv(Platform.getLong(in, at), 86400000L).toInt)
       }
+      case timestamp: ArrowType.Timestamp if NanoTimestamps.isOne(part.kind) =>
+        val isFine = timestamp.getUnit == TimeUnit.NANOSECOND
+        val numbers = if (isFine) fixed(8) else microseconds(layout, n, nulls, timestamp.getUnit)
+        NanoTimestamps.of(part.kind, numbers, if (isFine) 1000 else 1)
       case timestamp: ArrowType.Timestamp => microseconds(layout, n, nulls, timestamp.getUnit)
       case duration: ArrowType.Duration => microseconds(layout, n, nulls, duration.getUnit)
       case time: ArrowType.Time => nanoseconds(layout, n, nulls, time)
@@ -133,6 +139,11 @@ private[cecstore] final class ColumnDecoder(message: BatchMessage, scratch: Scra
       (found, if (n == 0) 0 else Platform.getInt(found.array, found.base + n * 4L))
     }
     layout.kind match {
+      case _: ArrowType.Struct if kind == VariantType =>
+        new StructVector(kind, nulls, SparkTypes.VariantParts.toIndexedSeq.map { name =>
+          val place = layout.children.indexWhere(_.field.getName == name)
+          child(layout, n)(Part.whole(layout.children(place).field, place))
+        })
       case _: ArrowType.Struct => new StructVector(kind, nulls, part.parts.map(child(layout, n)))
       case list: ArrowType.FixedSizeList =>
         new FixedListVector(kind, nulls, list.getListSize, child(layout, n.toLong * list.getListSize)(part.parts.head))

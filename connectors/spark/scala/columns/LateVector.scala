@@ -1,5 +1,6 @@
 package org.apache.spark.sql.cecstore.columns
 
+import org.apache.spark.sql.cecstore.sparks.PassingVector
 import org.apache.spark.sql.types.{DataType, Decimal}
 import org.apache.spark.sql.vectorized.{ColumnVector, ColumnarArray, ColumnarMap}
 import org.apache.spark.unsafe.types.UTF8String
@@ -8,8 +9,10 @@ import org.apache.spark.unsafe.types.UTF8String
  * A column that is decompressed and decoded once somebody reads it. Spark does not tell a stream's source which columns
  * its query needs, but the code that it makes reads no others.
  */
-private[cecstore] final class LateVector(kind: DataType, decode: () => ColumnVector) extends ColumnVector(kind) {
+private[cecstore] final class LateVector(kind: DataType, decode: () => ColumnVector) extends PassingVector(kind) {
   private var known: ColumnVector = _
+  override protected def behind: ColumnVector = all
+  override protected def place(row: Int): Int = row
   private def all: ColumnVector = {
     if (known == null) known = decode()
     known

@@ -1,5 +1,6 @@
 package org.apache.spark.sql.cecstore.columns
 
+import org.apache.spark.sql.cecstore.sparks.PassingVector
 import org.apache.spark.sql.types.{DataType, Decimal, NullType}
 import org.apache.spark.sql.vectorized.{ColumnVector, ColumnarArray, ColumnarMap}
 import org.apache.spark.unsafe.Platform
@@ -39,7 +40,9 @@ private[cecstore] final class MapVector(kind: DataType, nulls: Nulls, offsets: B
  *
  * @param rows their numbers in it
  */
-private[cecstore] final class ChosenVector(all: ColumnVector, rows: Array[Int]) extends ColumnVector(all.dataType) {
+private[cecstore] final class ChosenVector(all: ColumnVector, rows: Array[Int]) extends PassingVector(all.dataType) {
+  override protected def behind: ColumnVector = all
+  override protected def place(row: Int): Int = rows(row)
   override def close(): Unit = all.close()
   override def hasNull: Boolean = all.hasNull
   /** Counted where somebody asks, which is seldom. */

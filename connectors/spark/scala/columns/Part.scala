@@ -2,9 +2,10 @@ package org.apache.spark.sql.cecstore.columns
 
 import scala.jdk.CollectionConverters._
 import org.apache.arrow.vector.types.pojo.Field
+import org.apache.spark.sql.cecstore.sparks.NanoTimestamps
 import org.apache.spark.sql.types.{ArrayType, ByteType, DataType, DayTimeIntervalType, Decimal, DoubleType, FloatType}
 import org.apache.spark.sql.types.{IntegerType, LongType}
-import org.apache.spark.sql.types.{MapType, ShortType, StringType, StructField, StructType}
+import org.apache.spark.sql.types.{MapType, ShortType, StringType, StructField, StructType, TimestampNTZType, TimestampType, VariantType}
 import org.apache.spark.sql.vectorized.{ColumnVector, ColumnarArray, ColumnarMap}
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -25,6 +26,7 @@ private[cecstore] object Part {
   def whole(field: Field, place: Int): Part = {
     val kind = SparkTypes.of(field)
     val below = kind match {
+      case VariantType => java.util.Collections.emptyList[Field]()
       case _: MapType => field.getChildren.get(0).getChildren
       case _ => field.getChildren
     }
@@ -74,6 +76,10 @@ private[cecstore] final class Parts(there: StructType, isCaseSensitive: Boolean)
       // The values are the same: how many digits or which fields are shown is the table's to say.
       case (_: DayTimeIntervalType, _: DayTimeIntervalType) => Right(Part(name, at, asked, isWider = false, IndexedSeq.empty))
       case _ if SparkTypes.isTimeOfDay(stored) && SparkTypes.isTimeOfDay(asked) =>
+        Right(Part(name, at, asked, isWider = false, IndexedSeq.empty))
+      case (TimestampType, _) if NanoTimestamps.isOne(asked) && NanoTimestamps.hasZone(asked) =>
+        Right(Part(name, at, asked, isWider = false, IndexedSeq.empty))
+      case (TimestampNTZType, _) if NanoTimestamps.isOne(asked) && !NanoTimestamps.hasZone(asked) =>
         Right(Part(name, at, asked, isWider = false, IndexedSeq.empty))
       case _ if stored == asked => Right(Part(name, at, asked, isWider = false, IndexedSeq.empty))
       case _ if Wider.get(stored).exists(_.contains(asked)) =>

@@ -1,7 +1,7 @@
 package org.apache.spark.sql.cecstore.columns
 
 import scala.jdk.CollectionConverters._
-import org.apache.arrow.vector.types.FloatingPointPrecision
+import org.apache.arrow.vector.types.{FloatingPointPrecision, TimeUnit}
 import org.apache.arrow.vector.types.pojo.{ArrowType, Field}
 import org.apache.spark.sql.cecstore.CecLogException
 import org.apache.spark.sql.cecstore.sparks.TimesOfDay
@@ -38,14 +38,32 @@ private[cecstore] object SparkTypes {
     case timestamp: ArrowType.Timestamp =>
       if (timestamp.getTimezone == null || timestamp.getTimezone.isEmpty) TimestampNTZType else TimestampType
     case _: ArrowType.Duration => DayTimeIntervalType()
-    case other: ArrowType.Time => TimesOfDay.kind.getOrElse(throw new NoSuchType(other))
+    case time: ArrowType.Time => TimesOfDay.of(digitsOf(time.getUnit)).getOrElse(throw new NoSuchType(time))
     case _: ArrowType.List | _: ArrowType.LargeList | _: ArrowType.FixedSizeList =>
       ArrayType(of(field.getChildren.get(0)))
+    case _: ArrowType.Struct if isVariant(field) => VariantType
     case _: ArrowType.Struct => StructType(field.getChildren.asScala.toSeq.map(f => StructField(f.getName, of(f))))
     case _: ArrowType.Map =>
       val parts = field.getChildren.get(0).getChildren
       MapType(of(parts.get(0)), of(parts.get(1)))
     case other => throw new NoSuchType(other)
+  }
+
+  /** As Arrow's extension type of variants has it, of which no part is stored as a column of its own. */
+  def isVariant(field: Field): Boolean =
+    field.getMetadata.get(ExtensionName) == Variant && field.getChildren.size == 2 &&
+      VariantParts.forall(name => field.getChildren.asScala.exists(part => part.getName == name && part.getType == ArrowType.Binary.INSTANCE))
+
+  val ExtensionName = "ARROW:extension:name"
+  val Variant = "arrow.parquet.variant"
+  /** In the order in which Spark reads them. */
+  val VariantParts: Seq[String] = Seq("value", "metadata")
+
+  private def digitsOf(unit: TimeUnit): Int = unit match {
+    case TimeUnit.SECOND => 0
+    case TimeUnit.MILLISECOND => 3
+    case TimeUnit.MICROSECOND => 6
+    case TimeUnit.NANOSECOND => 9
   }
 
   private def ofInt(int: ArrowType.Int): DataType = (int.getBitWidth, int.getIsSigned) match {

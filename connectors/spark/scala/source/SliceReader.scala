@@ -5,7 +5,7 @@ import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.cecstore.CecLogException
 import org.apache.spark.sql.cecstore.columns.{ByteSpan, ChosenVector, DictionaryVector, FrameColumns, LateVector, Nulls}
-import org.apache.spark.sql.cecstore.columns.{Part, RecordFields, RisingVector}
+import org.apache.spark.sql.cecstore.columns.{Part, RecordFields, RequiredParts, RisingVector}
 import org.apache.spark.sql.cecstore.queue.{NotAQueue, QueueReplaced, QueueState, ReferenceLog, SeenCommit, Segment}
 import org.apache.spark.sql.cecstore.queue.Store
 import org.apache.spark.sql.cecstore.format.{FrameHeader, SparkErrors}
@@ -190,16 +190,18 @@ private[cecstore] final class SliceReader(store: Store, queue: PlannedQueue, fie
   /** Rows of a frame, of which `count` are read and `rows` taken. */
   private def batchOf(kinds: ByteSpan, count: Int, rows: Int, chosen: ColumnVector => ColumnVector): ColumnarBatch =
     new ColumnarBatch(wanted.columns.fields.zip(wanted.parts).map { case (asked, part) =>
-      def read(): ColumnVector = checked(chosen(column(part, kinds, count)), asked)
+      def read(): ColumnVector = checked(chosen(column(part, kinds, count)), asked, rows)
       val of = frames
       if (wanted.areAllRead) read() else new LateVector(asked.dataType, () => of.guarded(read()))
     }, rows)
 
   /** Spark's code does not look for nulls where a table's column says that there are none. */
-  private def checked(column: ColumnVector, asked: StructField): ColumnVector = {
-    if (!asked.nullable && column.numNulls > 0) throw new CecLogException(s"${store.url}: ${column.numNulls} nulls in " +
-      s"column '${asked.name}', which the table says is NOT NULL: make the table anew without that",
+  private def checked(column: ColumnVector, asked: StructField, rows: Int): ColumnVector = {
+    def refuse(what: String): Unit = throw new CecLogException(s"${store.url}: $what column '${asked.name}', which " +
+      "the table says is NOT NULL: make the table anew without that",
       named = Map("path" -> store.url, "column" -> asked.name))
+    if (!asked.nullable && column.numNulls > 0) refuse(s"${column.numNulls} nulls in")
+    if (RequiredParts.firstNull(column, asked.dataType, rows) >= 0) refuse("a null in a part of")
     column
   }
 

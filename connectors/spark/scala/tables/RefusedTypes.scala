@@ -11,11 +11,8 @@ private[tables] object RefusedTypes {
   private final case class Refused(name: String, pattern: Regex, instead: String)
 
   private val all = Seq(
-    Refused("VARIANT", "variant".r, "`to_json(column)`, and `parse_json` when it is read"),
     Refused("GEOMETRY, GEOGRAPHY", "geo(metry|graphy)\\(.+\\)".r, "`st_asbinary(column)`"),
     Refused("intervals of years and months", "interval (year|month)( to month)?".r, "the number of months as an INT"),
-    Refused("TIMESTAMP_LTZ and TIMESTAMP_NTZ of 7 to 9 digits", "timestamp_(ltz|ntz)\\([789]\\)".r,
-      "a cast to TIMESTAMP or TIMESTAMP_NTZ, which have microseconds"),
     Refused("strings with a collation", "string collate .+".r, "a cast to STRING"),
     Refused("structs with two fields of one name", "struct<.*>".r, "other names for the fields"))
 

@@ -1,12 +1,13 @@
 package org.apache.spark.sql.cecstore.tables
 
 import scala.jdk.CollectionConverters._
-import org.apache.arrow.vector.{FieldVector, TimeStampMicroTZVector, UInt1Vector, VectorSchemaRoot}
+import org.apache.arrow.vector.{FieldVector, TimeStampMicroTZVector, TimeStampNanoTZVector, TimeStampNanoVector}
+import org.apache.arrow.vector.{UInt1Vector, VectorSchemaRoot}
 import org.apache.arrow.vector.ipc.message.ArrowFieldNode
 import org.apache.arrow.vector.types.pojo.Schema
 import org.apache.arrow.vector.util.OversizedAllocationException
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{BoundReference, UnsafeProjection, UnsafeRow}
+import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.cecstore.CecLogException
 import org.apache.spark.sql.cecstore.format.{BodyEncoder, Format, SchemaMismatch, StoredBody}
 import org.apache.spark.sql.execution.arrow.ArrowWriter
@@ -32,9 +33,10 @@ private[tables] final class RowFrames(
   private val timestamps: Option[FieldVector] = columns.timestampColumn.map(name => root.getVector(name))
   private val encoder = new BodyEncoder(CompressionLevel)
   private var written = 0L
-  private val areInOrder = places == rowType.indices
-  private lazy val projection = UnsafeProjection.create(
-    places.map(place => BoundReference(place, rowType(place).dataType, rowType(place).nullable)))
+  private val areAsTheyAre = places == rowType.indices && !rowType.fields.exists(column => StoredValues.areOther(column.dataType))
+  private lazy val projection = UnsafeProjection.create(places.zip(columns.data).map { case (place, field) =>
+    StoredValues.at(place, rowType(place), field)
+  })
 
   kinds.allocateNew(FrameRowsMax)
   (0 until FrameRowsMax).foreach(kinds.set(_, Format.Data.toInt))
@@ -49,6 +51,7 @@ private[tables] final class RowFrames(
       bytes += row.getSizeInBytes
       try writer.write(row) catch {
         case e: UnsupportedOperationException => throw RowValues.decimalRefused(rowType, written + count, e)
+        case e: ArithmeticException => throw RowValues.momentRefused(rowType, written + count, e)
         case e: OversizedAllocationException if count == 0 =>
           throw new CecLogException(s"one row of ${row.getSizeInBytes} bytes is more than a frame may hold: keep " +
             "such a value elsewhere, and a reference to it here", e, Map("bytes" -> row.getSizeInBytes.toString))
@@ -65,7 +68,7 @@ private[tables] final class RowFrames(
   }
 
   private def unsafe(row: InternalRow): UnsafeRow = row match {
-    case same: UnsafeRow if areInOrder => same
+    case same: UnsafeRow if areAsTheyAre => same
     case other => projection(other)
   }
 
@@ -78,8 +81,15 @@ private[tables] final class RowFrames(
         times.setValueCount(rows)
       case Some(column) =>
         if (column.getNullCount > 0) throw SchemaMismatch(Seq(column.getName), s"${column.getNullCount} timestamps are null")
-        // The same memory, so that it is compressed and stored once.
-        times.loadFieldBuffers(new ArrowFieldNode(rows, 0), column.getFieldBuffers)
+        column match {
+          case nanos @ (_: TimeStampNanoVector | _: TimeStampNanoTZVector) =>
+            if (times.getValueCapacity < rows) times.allocateNew(FrameRowsMax)
+            val at = nanos.getDataBufferAddress
+            (0 until rows).foreach(row => times.set(row, Platform.getLong(null, at + row * 8L) / 1000))
+            times.setValueCount(rows)
+          case _ => // The same memory, so that it is compressed and stored once.
+            times.loadFieldBuffers(new ArrowFieldNode(rows, 0), column.getFieldBuffers)
+        }
     }
     kinds.setValueCount(rows)
     val (least, greatest) = span(rows)

@@ -4,7 +4,8 @@ import scala.jdk.CollectionConverters._
 import org.apache.arrow.vector.{FieldVector, TimeNanoVector, ValueVector}
 import org.apache.arrow.vector.complex.{ListVector, StructVector}
 import org.apache.spark.sql.cecstore.format.SchemaMismatch
-import org.apache.spark.sql.types.{DecimalType, StructType}
+import org.apache.spark.sql.cecstore.sparks.NanoTimestamps
+import org.apache.spark.sql.types.{DataType, DecimalType, StructType}
 
 /** Values that readers would take for damage are refused before they are written. docs/format.md §6, *values*. */
 private[tables] object RowValues {
@@ -24,9 +25,16 @@ private[tables] object RowValues {
   }
 
   /** Of a row with a decimal that Arrow refuses, whose column it does not say. */
-  def decimalRefused(rowType: StructType, row: Long, reason: UnsupportedOperationException): SchemaMismatch = {
-    val names = rowType.fields.filter(_.dataType.existsRecursively(_.isInstanceOf[DecimalType])).map(_.name)
-    SchemaMismatch(names.toSeq, s"row $row of its task has a decimal of more digits than its type, in a column of " +
+  def decimalRefused(rowType: StructType, row: Long, reason: UnsupportedOperationException): SchemaMismatch =
+    refused(rowType, _.isInstanceOf[DecimalType], row, "a decimal of more digits than its type", reason)
+
+  /** Of a row with a moment that 64 bits of nanoseconds do not reach, whose column Spark does not say. */
+  def momentRefused(rowType: StructType, row: Long, reason: ArithmeticException): SchemaMismatch =
+    refused(rowType, NanoTimestamps.isOne, row, "a time before 1677 or after 2262", reason)
+
+  private def refused(rowType: StructType, isOne: DataType => Boolean, row: Long, what: String, reason: Exception) = {
+    val names = rowType.fields.filter(_.dataType.existsRecursively(isOne)).map(_.name)
+    SchemaMismatch(names.toSeq, s"row $row of its task has $what, in a column of " +
       s"${names.mkString(", ")} (${reason.getMessage}); mend the row, or cast the column")
   }
 

@@ -5,6 +5,7 @@ import org.apache.arrow.vector.types.{DateUnit, FloatingPointPrecision, TimeUnit
 import org.apache.arrow.vector.types.pojo.{ArrowType, Field, FieldType, Schema}
 import org.apache.spark.sql.cecstore.columns.SparkTypes
 import org.apache.spark.sql.cecstore.format.SchemaMismatch
+import org.apache.spark.sql.cecstore.sparks.NanoTimestamps
 import org.apache.spark.sql.types._
 
 /**
@@ -47,7 +48,9 @@ private[cecstore] final case class StoredColumns(
     fields.map(_.getName).find(isSameName(_, name)).getOrElse(name)
 
   /** Nulls, metadata and the names of fields in lists and maps are not compared: the queue keeps its own. */
-  private def isSame(one: Field, other: Field): Boolean = {
+  private def isSame(one: Field, other: Field): Boolean = if (SparkTypes.isVariant(one) || SparkTypes.isVariant(other)) {
+    SparkTypes.isVariant(one) && SparkTypes.isVariant(other) // its parts stand in either order
+  } else {
     val areNamed = one.getType == ArrowType.Struct.INSTANCE
     isSameType(one.getType, other.getType) && one.getChildren.size == other.getChildren.size &&
       one.getChildren.asScala.zip(other.getChildren.asScala).forall { case (a, b) =>
@@ -121,6 +124,10 @@ private[cecstore] object StoredColumns {
       val entries = new Field("entries", FieldType.notNullable(ArrowType.Struct.INSTANCE), Seq(required, values).asJava)
       field(name, new ArrowType.Map(false), entries)
     }
+    case VariantType =>
+      val parts = Seq("metadata", "value").map(part => new Field(part, FieldType.notNullable(ArrowType.Binary.INSTANCE), null))
+      val said = Map(SparkTypes.ExtensionName -> SparkTypes.Variant, "ARROW:extension:metadata" -> "")
+      Some(new Field(name, new FieldType(true, ArrowType.Struct.INSTANCE, null, said.asJava), parts.asJava))
     case StructType(fields) =>
       val parts = fields.toSeq.map(each => arrow(each.name, each.dataType))
       val isClear = fields.map(_.name).distinct.length == fields.length
@@ -144,6 +151,8 @@ private[cecstore] object StoredColumns {
     case TimestampNTZType => Some(new ArrowType.Timestamp(TimeUnit.MICROSECOND, null))
     // Spark keeps all of them as nanoseconds, and all of these as microseconds: a table says how many digits and which fields.
     case time if SparkTypes.isTimeOfDay(time) => Some(new ArrowType.Time(TimeUnit.NANOSECOND, 64))
+    case nanos if NanoTimestamps.isOne(nanos) =>
+      Some(new ArrowType.Timestamp(TimeUnit.NANOSECOND, if (NanoTimestamps.hasZone(nanos)) "UTC" else null))
     case _: DayTimeIntervalType => Some(new ArrowType.Duration(TimeUnit.MICROSECOND))
     case NullType => Some(ArrowType.Null.INSTANCE)
     case _ => None

@@ -4,5 +4,5 @@ import org.apache.spark.sql.types.DataType
 
 /** This Spark has no times of day. */
 private[cecstore] object TimesOfDay {
-  val kind: Option[DataType] = None
+  def of(digits: Int): Option[DataType] = None
 }

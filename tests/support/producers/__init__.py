@@ -1,0 +1,1 @@
+"""Tables as other libraries hand them out."""
