@@ -96,7 +96,8 @@ class CommitChecks:
             self.state = self._before = None
             self.is_all_known = False
             return
-        self.named.update(decoded.segments.column("file").to_pylist())
+        for part in (decoded, decoded.at_once()):
+            self.named.update(part.segments.column("file").to_pylist())
         if self._before is not None and self._before.number != number - 1:
             self.state = self._before = None  # what is between is deleted
         if number == 0:

@@ -14,6 +14,7 @@ import pytest
 from partitioned.by_reference.test_reference_log import Objects, appended, held, made
 
 from cec_store.errors import OutOfRange
+from cec_store.inspector.verifying.reference_commits import CommitChecks
 from cec_store.log.positions import Behind
 from cec_store.partitioned.by_reference import ages, queue_state
 from cec_store.partitioned.by_reference.commit_search import CommitSearch
@@ -215,6 +216,29 @@ def test_a_deleted_commit_is_no_moment_to_go_back_to(store: AgedObjects) -> None
     log = deleted(store)
     with pytest.raises(OutOfRange, match="commit 100 is deleted"):
         state_at(store, log, 100)
+
+
+@pytest.mark.parametrize("left", [(), (4_000,), (7, 4_094, 4_095)], ids=str)
+def test_verify_asks_for_no_commit_that_may_be_deleted(
+    store: AgedObjects, history: Any, left: tuple[int, ...]
+) -> None:
+    deleted(store)
+    for number in left:
+        name = commit_object_name(number)
+        store.held[name] = history[0][name]
+    checks = CommitChecks(store)  # type: ignore[arg-type]
+    checks.check()
+    assert checks.faults == []
+    assert checks.state is not None
+    assert held(checks.state) == held(history[1][COMMITS])
+    assert checks.named >= {f"data/q/{number}.seg" for number in range(1, COMMITS + 1)}
+    lost = commit_object_name(FLOOR + 3)
+    del store.held[lost]
+    checks = CommitChecks(store)  # type: ignore[arg-type]
+    checks.check()
+    assert next((fault.kind, fault.path) for fault in checks.faults) == (
+        "commit-missing", f"{store.url}/{lost}",
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("number", [0, 100, COMMITS])
