@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from cec_store.queues.consumers import Consumer
     from cec_store.queues.lags import ConsumerState
     from cec_store.queues.output_queue import OutputQueue
+    from cec_store.scans.queue_scan import QueueScan, scan_queue
     from cec_store.standby.leases import KeepAlive, leases_of
     from cec_store.standby.queue_input import QueueInput
     from cec_store.standby.schemes import Scheme
@@ -99,6 +100,7 @@ __all__ = [
     "QueueLocked",
     "QueueOptions",
     "QueueReplaced",
+    "QueueScan",
     "ReadOnly",
     "RecordKind",
     "RecordSchema",
@@ -127,6 +129,7 @@ __all__ = [
     "read_changes",
     "read_queue",
     "read_state",
+    "scan_queue",
     "set_retention",
 ]
 
@@ -177,6 +180,7 @@ _HOMES = {
     "cec_store.queues.consumers": ("Consumer",),
     "cec_store.queues.lags": ("ConsumerState",),
     "cec_store.queues.output_queue": ("OutputQueue",),
+    "cec_store.scans.queue_scan": ("QueueScan", "scan_queue"),
     "cec_store.standby.leases": ("KeepAlive", "leases_of"),
     "cec_store.standby.queue_input": ("QueueInput",),
     "cec_store.standby.schemes": ("Scheme",),

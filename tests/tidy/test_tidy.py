@@ -16,7 +16,8 @@ from support.paths import ROOT
 ORDER = {
     "": """
         errors values storage format log checkpoints indexes queues partitioned state_logs opening
-        operators standby placement recovery_plans connectors signals __init__ inspector report
+        scans operators standby placement recovery_plans connectors signals __init__ inspector
+        report
         terminal
         demos verbs cli
     """,
@@ -50,7 +51,7 @@ ORDER = {
     """,
     "partitioned": """
         plain_queue spark_hash by_reference making offsets
-        retaining read_options write_options holding batches target reading
+        retaining read_options write_options holding batches target reading whole_queue
     """,
     "partitioned.by_reference": """
         queue_state commit_mark reference_log commit_search segment_objects ages reference_commits
@@ -58,6 +59,7 @@ ORDER = {
         reference_queue registrations partitioned_consumer reference_writer reference_trims merging
         sweeping upkeep partitioned_queue earlier
     """,
+    "scans": "filters queue_scan",
     "state_logs": "sizing segments tree versions state_log",
     "operators": """
         taxonomy contract inputs keys aggregate join ordering stateless choosing acknowledging
