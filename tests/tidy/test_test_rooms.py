@@ -13,8 +13,8 @@ FOLDER_FILES_MAX = 20
 # connectors, below `connectors/spark`, where `provider` is what stands in its `scala`.
 MIRRORS = {
     "storage", "format", "log", "checkpoints", "indexes", "queues", "partitioned", "state_logs",
-    "scans", "operators", "standby", "placement", "recovery_plans", "signals", "inspector", "report",
-    "terminal", "demos", "verbs",
+    "scans", "operators", "standby", "placement", "recovery_plans", "signals", "inspector",
+    "report", "terminal", "demos", "verbs",
     "connectors/setup", "connectors/queues", "connectors/checkpoint", "connectors/provider",
     "connectors/takeover", "connectors/executors", "connectors/fleet", "connectors/moving",
     "format/by_columns", "operators/aggregate", "partitioned/by_reference",
