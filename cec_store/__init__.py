@@ -45,10 +45,11 @@ if TYPE_CHECKING:
     from cec_store.format.schema import RecordKind, RecordSchema
     from cec_store.log.options import Compression, QueueOptions, SyncMode
     from cec_store.log.replay import Replay
-    from cec_store.opening import open_queue, read_queue
+    from cec_store.opening import follow, open_queue, read_queue
     from cec_store.partitioned.by_reference.partitioned_consumer import PartitionedConsumer
     from cec_store.partitioned.by_reference.partitioned_queue import PartitionedQueue
     from cec_store.partitioned.by_reference.registrations import PartitionedConsumerState
+    from cec_store.partitioned.following import Following
     from cec_store.partitioned.retaining import set_retention
     from cec_store.queues.consumers import Consumer
     from cec_store.queues.lags import ConsumerState
@@ -79,6 +80,7 @@ __all__ = [
     "EventualCheckpoint",
     "Extent",
     "Fenced",
+    "Following",
     "ForkReport",
     "Forked",
     "FrameTooLarge",
@@ -123,6 +125,7 @@ __all__ = [
     "UnsupportedVersion",
     "WrongDeclaration",
     "__version__",
+    "follow",
     "fork",
     "leases_of",
     "open_queue",
@@ -172,10 +175,11 @@ _HOMES = {
     "cec_store.format.schema": ("RecordKind", "RecordSchema"),
     "cec_store.log.options": ("Compression", "QueueOptions", "SyncMode"),
     "cec_store.log.replay": ("Replay",),
-    "cec_store.opening": ("open_queue", "read_queue"),
+    "cec_store.opening": ("follow", "open_queue", "read_queue"),
     "cec_store.partitioned.by_reference.partitioned_consumer": ("PartitionedConsumer",),
     "cec_store.partitioned.by_reference.partitioned_queue": ("PartitionedQueue",),
     "cec_store.partitioned.by_reference.registrations": ("PartitionedConsumerState",),
+    "cec_store.partitioned.following": ("Following",),
     "cec_store.partitioned.retaining": ("set_retention",),
     "cec_store.queues.consumers": ("Consumer",),
     "cec_store.queues.lags": ("ConsumerState",),

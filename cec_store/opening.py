@@ -16,6 +16,7 @@ from cec_store.log.reopening import check_schema
 from cec_store.log.selection import OUTPUT_KINDS, Moment, Selection
 from cec_store.partitioned.by_reference.partitioned_queue import PartitionedQueue
 from cec_store.partitioned.by_reference.reference_queue import ReferenceQueue, is_by_reference
+from cec_store.partitioned.following import Following
 from cec_store.partitioned.making import refuse_what_is_there
 from cec_store.partitioned.plain_queue import PlainQueue
 from cec_store.partitioned.reading import queue_in
@@ -223,6 +224,44 @@ def read_queue(
         since, until, kinds, include_metadata, from_moment=from_moment, columns=columns
     )
     return read_whole(queue_at(path, storage_options), selection)
+
+
+def follow(
+    path: AnyPath | FolderTree,
+    since: Moment | None = None,
+    until: Moment | None = None,
+    *,
+    last: int | None = None,
+    resume: str | None = None,
+    kinds: Collection[RecordKind] = OUTPUT_KINDS,
+    include_metadata: bool = False,
+    from_moment: Moment | None = None,
+    columns: Sequence[str] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> Following:
+    """Return all rows of a queue of any kind in the order of its commits, and those to come.
+
+    Iterate it by ``for``, which waits for what comes next, or by ``async for``. It begins with the
+    oldest row; with ``last``, with so many rows before the end (0: with what comes next); with
+    ``resume``, where the :attr:`Following.cursor` of another one had come to. Other arguments are
+    those of :func:`read_queue`.
+
+    Raises:
+        NotAQueue: there is none.
+        SchemaMismatch: there is no such column.
+        ValueError: a position in a queue of many partitions, or a negative ``last``.
+        QueueReplaced: a cursor or position of another queue, or of an older copy.
+        CorruptLog, UnsupportedVersion: it cannot be read.
+
+    Examples:
+        >>> with follow("queues/trades", last=1) as following:
+        ...     next(following).to_pylist()
+        [{'item': 'a', 'price': 20}]
+    """
+    selection = Selection(
+        since, until, kinds, include_metadata, from_moment=from_moment, columns=columns
+    )
+    return Following(queue_at(path, storage_options), selection, last=last, resume=resume)
 
 
 def queue_at(

@@ -52,6 +52,7 @@ ORDER = {
     "partitioned": """
         plain_queue spark_hash by_reference making offsets
         retaining read_options write_options holding batches target reading whole_queue
+        following
     """,
     "partitioned.by_reference": """
         queue_state commit_mark reference_log commit_search segment_objects ages reference_commits
@@ -138,7 +139,7 @@ ORDER = {
     """,
     "verbs.upkeep": "by_log by_reference",
     "verbs": """
-        arguments spark upkeep extent verify dump state changes diff replay report
+        arguments spark upkeep extent verify dump state changes diff replay tail report
         consumers trim reindex fork moving demo standby sizing fleet
     """,
     "verbs.spark": "session stored_state spark",

@@ -9,6 +9,9 @@ from cec_store.log.positions import Behind
 from cec_store.partitioned.by_reference.queue_state import QueueState
 from cec_store.partitioned.by_reference.reference_log import ReferenceLog
 
+_ENDS_KEPT = 64
+"""Commits whose ends are remembered, for readers that go from one to the next."""
+
 
 class _Known(NamedTuple):
     """A commit that is remembered."""
@@ -27,6 +30,7 @@ class CommitSearch:
     def __init__(self, log: ReferenceLog) -> None:
         self._log = log
         self._known: dict[int, _Known] = {}
+        self._ends: dict[int, Sequence[int]] = {}
 
     def behind(self, state: QueueState, offsets: Mapping[int, int]) -> Behind:
         """Return the first commit up to ``state`` with every record below these offsets."""
@@ -51,11 +55,38 @@ class CommitSearch:
         self._known = {n: known for n, known in self._known.items() if n in kept}
         return Behind(high, commit.salt)
 
+    def first_beyond(self, state: QueueState, offsets: Mapping[int, int]) -> int:
+        """Return the first commit with a record at or beyond one of the offsets of its partition.
+
+        The number behind ``state`` where there is none.
+        """
+        low, high, step = -1, state.number + 1, 1
+        while high - low > 1:
+            # A reader that follows is near the end.
+            middle = max(high - step, (low + high) // 2 if low >= 0 else 0)
+            if _has_more(self.ends(middle), offsets):
+                high, step = middle, 2 * step
+            else:
+                low = middle
+        return high
+
+    def ends(self, number: int) -> Sequence[int]:
+        """Return the next offset of each partition after a commit."""
+        if number not in self._ends:
+            if len(self._ends) >= _ENDS_KEPT:
+                self._ends.pop(next(iter(self._ends)))
+            self._ends[number] = self._log.commit(number).commit.ends
+        return self._ends[number]
+
     def _commit(self, number: int) -> _Known:
         if number not in self._known:
             part = self._log.commit(number)
             self._known[number] = _Known(part.salt, part.commit.ends)
         return self._known[number]
+
+
+def _has_more(ends: Sequence[int], offsets: Mapping[int, int]) -> bool:
+    return any(end > offsets.get(n, 0) for n, end in enumerate(ends))
 
 
 def _reaches(ends: Sequence[int], offsets: Mapping[int, int]) -> bool:
