@@ -18,6 +18,7 @@ from support.stores.needed import need
 FIGURES = {
     "append.py": {"append_vs_ipc", "append_vs_sqlite"},
     "columns.py": {"two_of_ten_read_ratio", "bytes_vs_body", "write_ratio"},
+    "scan.py": {"scan_vs_parquet_polars", "scan_vs_parquet_duckdb_two_of_ten"},
     "burst.py": {"burst_windows", "burst_rss_gb", "burst_lost", "burst_pause_s"},
     "one_log.py": {
         "group_commit_us_plain",
@@ -52,6 +53,9 @@ FIGURES = {
 def test_ends_with_its_figures(script: str, tmp_path: Path) -> None:
     if script.startswith("paper_"):
         pytest.importorskip("matplotlib")
+    if script == "scan.py":
+        pytest.importorskip("duckdb")
+        pytest.importorskip("polars")
     if script == "one_log.py":
         need("s3fs", "moto.server")
     if script in ("paper_migration.py", "recovery_plans.py"):
