@@ -24,6 +24,7 @@ from cec_store.partitioned.by_reference.reference_queue import ReferenceQueue
 from cec_store.partitioned.plain_queue import PlainQueue
 from cec_store.partitioned.whole_queue import read_whole, schema_of_rows
 from cec_store.scans.filters import Columns, RowFilter, needed_columns
+from cec_store.scans.scanner import QueueScanner
 from cec_store.storage.folder import FolderTree
 from cec_store.storage.paths import AnyPath
 from cec_store.values import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US, Position, to_timestamp_us
@@ -83,8 +84,8 @@ class QueueScan(ds.Dataset):  # type: ignore[misc]  # pyarrow has no types
         filter: pc.Expression | None = None,
         batch_size: int | None = None,
         **_others: Any,
-    ) -> ds.Scanner:
-        """Return a scanner, which can be read once.
+    ) -> QueueScanner:
+        """Return a scanner, which can be read once and by one thread.
 
         ``columns`` are names, or expressions by name; ``filter`` an expression. Arguments about
         files that pyarrow's other datasets take have no effect.
@@ -97,10 +98,7 @@ class QueueScan(ds.Dataset):  # type: ignore[misc]  # pyarrow has no types
         parts = [part for part in (self._filter, filter) if part is not None]
         both = parts[0] & parts[1] if len(parts) > 1 else parts[0] if parts else None
         reader = self._read(needed_columns(columns, both, self._schema), both)
-        more = {} if batch_size is None else {"batch_size": batch_size}
-        return ds.Scanner.from_batches(
-            reader, columns=columns, filter=both, use_threads=True, **more
-        )
+        return QueueScanner(reader, columns, both, batch_size)
 
     def to_reader(self) -> pa.RecordBatchReader:
         """Return a reader of all rows; raises as :meth:`scanner`."""
@@ -185,7 +183,7 @@ class QueueScan(ds.Dataset):  # type: ignore[misc]  # pyarrow has no types
 
     def count_rows(self, filter: pc.Expression | None = None, **_others: Any) -> int:
         """Return the number of rows that pass the filter; raises as :meth:`scanner`."""
-        return int(sum(batch.num_rows for batch in self.scanner([], filter).to_batches()))
+        return self.scanner([], filter).count_rows()
 
     def take(self, indices: Any, columns: Columns = None, **others: Any) -> pa.Table:
         """Return the rows at these places; reads all rows."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -143,3 +145,21 @@ def test_columns_of_an_expression(
 ) -> None:
     schema = pa.schema([("a", pa.int64()), ("an", pa.int64()), ("b c", pa.string())])
     assert needed_columns(columns, expression, schema) == needed
+
+
+def test_a_process_ends_with_a_scan_that_was_not_read_to_its_end(tmp_path: Path) -> None:
+    # A thread that reads ahead would wait for Python, and Python for it.
+    with open_queue(tmp_path / "queue", "a", schema=table([]).schema) as queue:
+        for number in range(200):
+            queue.append(table([number] * 1000))
+    code = """if True:
+        import sys
+        from cec_store import scan_queue
+
+        scan = scan_queue(sys.argv[1])
+        kept = [scan.to_reader(), scan.scanner().to_reader(), iter(scan.to_batches())]
+        print([next(reader).num_rows for reader in kept])
+    """
+    command = [sys.executable, "-c", code, str(tmp_path / "queue")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "[1000, 1000, 1000]\n"

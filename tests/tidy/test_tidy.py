@@ -60,7 +60,7 @@ ORDER = {
         reference_queue registrations partitioned_consumer reference_writer reference_trims merging
         sweeping upkeep partitioned_queue earlier
     """,
-    "scans": "filters queue_scan",
+    "scans": "filters scanner queue_scan",
     "state_logs": "sizing segments tree versions state_log",
     "operators": """
         taxonomy contract inputs keys aggregate join ordering stateless choosing acknowledging
