@@ -45,14 +45,16 @@ if TYPE_CHECKING:
     from cec_store.format.schema import RecordKind, RecordSchema
     from cec_store.log.options import Compression, QueueOptions, SyncMode
     from cec_store.log.replay import Replay
-    from cec_store.opening import open_queue, read_queue
+    from cec_store.opening import follow, open_queue, read_queue
     from cec_store.partitioned.by_reference.partitioned_consumer import PartitionedConsumer
     from cec_store.partitioned.by_reference.partitioned_queue import PartitionedQueue
     from cec_store.partitioned.by_reference.registrations import PartitionedConsumerState
+    from cec_store.partitioned.following import Following
     from cec_store.partitioned.retaining import set_retention
     from cec_store.queues.consumers import Consumer
     from cec_store.queues.lags import ConsumerState
     from cec_store.queues.output_queue import OutputQueue
+    from cec_store.scans.queue_scan import QueueScan, scan_queue
     from cec_store.standby.leases import KeepAlive, leases_of
     from cec_store.standby.queue_input import QueueInput
     from cec_store.standby.schemes import Scheme
@@ -78,6 +80,7 @@ __all__ = [
     "EventualCheckpoint",
     "Extent",
     "Fenced",
+    "Following",
     "ForkReport",
     "Forked",
     "FrameTooLarge",
@@ -99,6 +102,7 @@ __all__ = [
     "QueueLocked",
     "QueueOptions",
     "QueueReplaced",
+    "QueueScan",
     "ReadOnly",
     "RecordKind",
     "RecordSchema",
@@ -121,12 +125,14 @@ __all__ = [
     "UnsupportedVersion",
     "WrongDeclaration",
     "__version__",
+    "follow",
     "fork",
     "leases_of",
     "open_queue",
     "read_changes",
     "read_queue",
     "read_state",
+    "scan_queue",
     "set_retention",
 ]
 
@@ -169,14 +175,16 @@ _HOMES = {
     "cec_store.format.schema": ("RecordKind", "RecordSchema"),
     "cec_store.log.options": ("Compression", "QueueOptions", "SyncMode"),
     "cec_store.log.replay": ("Replay",),
-    "cec_store.opening": ("open_queue", "read_queue"),
+    "cec_store.opening": ("follow", "open_queue", "read_queue"),
     "cec_store.partitioned.by_reference.partitioned_consumer": ("PartitionedConsumer",),
     "cec_store.partitioned.by_reference.partitioned_queue": ("PartitionedQueue",),
     "cec_store.partitioned.by_reference.registrations": ("PartitionedConsumerState",),
+    "cec_store.partitioned.following": ("Following",),
     "cec_store.partitioned.retaining": ("set_retention",),
     "cec_store.queues.consumers": ("Consumer",),
     "cec_store.queues.lags": ("ConsumerState",),
     "cec_store.queues.output_queue": ("OutputQueue",),
+    "cec_store.scans.queue_scan": ("QueueScan", "scan_queue"),
     "cec_store.standby.leases": ("KeepAlive", "leases_of"),
     "cec_store.standby.queue_input": ("QueueInput",),
     "cec_store.standby.schemes": ("Scheme",),

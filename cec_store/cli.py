@@ -54,6 +54,10 @@ _VERBS: dict[str, tuple[str, Callable[[], Any]]] = {
         "Read a queue's output of some time again; of a state store what was put and removed.",
         lambda: import_module("cec_store.verbs.replay").replay_verb,
     ),
+    "tail": (
+        "Show the last rows of a queue, all partitions in commit order; with -f those to come too.",
+        lambda: import_module("cec_store.verbs.tail").tail_verb,
+    ),
     "report": (
         "Write one page about a place: is it sound, what will a restart cost, and why.",
         lambda: import_module("cec_store.verbs.report").report_verb,

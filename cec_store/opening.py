@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import closing
-from dataclasses import replace
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Literal, overload
 
@@ -15,18 +13,14 @@ from cec_store.format.retention import Retention
 from cec_store.format.schema import RecordKind, RecordSchema
 from cec_store.log.options import QueueOptions
 from cec_store.log.reopening import check_schema
-from cec_store.log.selection import (
-    METADATA_COLUMNS,
-    OUTPUT_KINDS,
-    PARTITION_COLUMN,
-    Moment,
-    Selection,
-)
+from cec_store.log.selection import OUTPUT_KINDS, Moment, Selection
 from cec_store.partitioned.by_reference.partitioned_queue import PartitionedQueue
 from cec_store.partitioned.by_reference.reference_queue import ReferenceQueue, is_by_reference
+from cec_store.partitioned.following import Following
 from cec_store.partitioned.making import refuse_what_is_there
 from cec_store.partitioned.plain_queue import PlainQueue
 from cec_store.partitioned.reading import queue_in
+from cec_store.partitioned.whole_queue import read_whole
 from cec_store.queues.appendable_queue import check_mode, now_us
 from cec_store.queues.output_queue import OutputQueue
 from cec_store.state_logs.segments import STATE_SCHEMA, is_state_log
@@ -37,7 +31,6 @@ from cec_store.storage.paths import AnyPath
 from cec_store.storage.stores.folders import folder_at, store_of
 from cec_store.storage.stores.store import Store
 from cec_store.storage.stores.store_folder import StoreFolder
-from cec_store.values import Position
 
 
 @overload
@@ -227,29 +220,48 @@ def read_queue(
         >>> read_queue("queues/trades", since=datetime(2026, 1, 1, 12, 1)).read_all().to_pylist()
         [{'item': 'b', 'price': 7}, {'item': 'a', 'price': 20}]
     """
-    queue = queue_at(path, storage_options)
-    ends = queue.ends()
     selection = Selection(
         since, until, kinds, include_metadata, from_moment=from_moment, columns=columns
     )
-    if queue.is_partitioned and selection.positions():
-        raise ValueError(f"{queue.path} has partitions: give moments, not positions")
-    parts = [(n, _within(queue, n, end, selection)) for n, end in ends.items()]
-    # Each of many partitions is opened when it is its turn.
-    parts_of = (queue.replay(n, part) for n, part in parts)
-    replays = parts_of if queue.is_partitioned else [*parts_of]
-    metadata = (*METADATA_COLUMNS, PARTITION_COLUMN) if include_metadata else ()
-    data = queue.schema.data
-    names = selection.of_columns(data, queue.path)
-    schema = pa.schema([*(data.field(name) for name in names), *metadata], data.metadata)
+    return read_whole(queue_at(path, storage_options), selection)
 
-    def batches() -> Iterator[pa.RecordBatch]:
-        with closing(queue):
-            for replay in replays:
-                for batch in replay:
-                    yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
 
-    return pa.RecordBatchReader.from_batches(schema, batches())
+def follow(
+    path: AnyPath | FolderTree,
+    since: Moment | None = None,
+    until: Moment | None = None,
+    *,
+    last: int | None = None,
+    resume: str | None = None,
+    kinds: Collection[RecordKind] = OUTPUT_KINDS,
+    include_metadata: bool = False,
+    from_moment: Moment | None = None,
+    columns: Sequence[str] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> Following:
+    """Return all rows of a queue of any kind in the order of its commits, and those to come.
+
+    Iterate it by ``for``, which waits for what comes next, or by ``async for``. It begins with the
+    oldest row; with ``last``, with so many rows before the end (0: with what comes next); with
+    ``resume``, where the :attr:`Following.cursor` of another one had come to. Other arguments are
+    those of :func:`read_queue`.
+
+    Raises:
+        NotAQueue: there is none.
+        SchemaMismatch: there is no such column.
+        ValueError: a position in a queue of many partitions, or a negative ``last``.
+        QueueReplaced: a cursor or position of another queue, or of an older copy.
+        CorruptLog, UnsupportedVersion: it cannot be read.
+
+    Examples:
+        >>> with follow("queues/trades", last=1) as following:
+        ...     next(following).to_pylist()
+        [{'item': 'a', 'price': 20}]
+    """
+    selection = Selection(
+        since, until, kinds, include_metadata, from_moment=from_moment, columns=columns
+    )
+    return Following(queue_at(path, storage_options), selection, last=last, resume=resume)
 
 
 def queue_at(
@@ -262,13 +274,3 @@ def queue_at(
         CorruptLog, UnsupportedVersion: it cannot be read.
     """
     return queue_in(folder_at(path, storage_options))
-
-
-def _within(
-    queue: PlainQueue | ReferenceQueue, number: int, end: int, selection: Selection
-) -> Selection:
-    """Return the selection within one partition, up to the end that the queue had: ``end``."""
-    if queue.is_partitioned and selection.since is None and selection.from_moment is None:
-        # If this partition is trimmed before we read it, raise OutOfRange instead of skipping rows.
-        selection = replace(selection, since=Position(queue.first(number)))
-    return replace(selection, end_offset=end)

@@ -6,8 +6,10 @@ Every offset says *next unread*: offset ``p`` stands before record ``p``.
 from __future__ import annotations
 
 import json
+import re
+import time
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta, timezone
+from datetime import date, datetime, timedelta, timezone
 from numbers import Integral
 from typing import NamedTuple
 
@@ -80,24 +82,78 @@ class Extent:
     end_offset: int
 
 
-def to_timestamp_us(moment: datetime | int) -> int:
-    """Microseconds since 1970 UTC. A datetime without a zone is taken as UTC.
+def to_timestamp_us(moment: date | int | str) -> int:
+    """Return a moment in microseconds since 1970 UTC.
+
+    A moment is a datetime (UTC if it has no zone), a date (its first moment in UTC), an integer of
+    microseconds, or a text. Texts are ISO 8601; a time before or after now, such as ``-1h``;
+    ``now``, ``today`` and ``yesterday`` (as dates in UTC); a number since 1970 with its unit, such
+    as ``1767225600s``, or without one in microseconds. Units are us, ms, s, m or min, h, d and w;
+    numbers since 1970 have s, ms, us or ns.
 
     Raises:
-        TypeError: neither a datetime nor an int.
-        ValueError: outside 64 bits.
+        TypeError: none of these types.
+        ValueError: outside 64 bits, or a text that is no moment.
     """
-    if not isinstance(moment, datetime):
-        number = _integer(moment)
-        if number is None:
-            raise TypeError(
-                f"a moment is a datetime or epoch microseconds as int, not {type(moment).__name__}"
-            )
-        if not MIN_TIMESTAMP_US <= number <= MAX_TIMESTAMP_US:
-            raise ValueError(f"timestamp {number} does not fit in 64 bits")
-        return number
-    aware = moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
-    return (aware - _EPOCH) // timedelta(microseconds=1)
+    if isinstance(moment, str):
+        try:
+            return _within_64_bits(_text_us(moment))
+        except ValueError:
+            raise ValueError(
+                f"{moment!r} is no moment: give a date and time like 2013-01-31T12:00:00Z, a time "
+                "before now like -1h, now, today, yesterday, or a number since 1970, in "
+                "microseconds or with its unit like 1767225600s"
+            ) from None
+    if isinstance(moment, datetime):
+        aware = moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
+        return (aware - _EPOCH) // _US
+    if isinstance(moment, date):
+        return to_timestamp_us(datetime(moment.year, moment.month, moment.day))
+    number = _integer(moment)
+    if number is None:
+        raise TypeError(
+            "a moment is a datetime, a date, epoch microseconds as int, or a text such as '-1h', "
+            f"not {type(moment).__name__}"
+        )
+    return _within_64_bits(number)
+
+
+def _within_64_bits(number: int) -> int:
+    if not MIN_TIMESTAMP_US <= number <= MAX_TIMESTAMP_US:
+        raise ValueError(f"timestamp {number} does not fit in 64 bits")
+    return number
+
+
+_US = timedelta(microseconds=1)
+_UNITS_US = {
+    "us": 1, "ms": 1000, "s": 1_000_000, "m": 60_000_000, "min": 60_000_000,
+    "h": 3_600_000_000, "d": 86_400_000_000, "w": 604_800_000_000,
+}  # fmt: skip
+_DAYS_AGO = {"today": 0, "yesterday": 1}
+
+
+def _text_us(text: str) -> int:
+    """Return what a text says, in microseconds since 1970; raises ``ValueError`` for no moment."""
+    word = text.strip().lower()
+    if match := re.fullmatch(rf"([+-]\d{{1,18}})({'|'.join(_UNITS_US)})", word):
+        return _now_us() + int(match[1]) * _UNITS_US[match[2]]
+    if match := re.fullmatch(r"(\d{1,20})(s|ms|us|ns)", word):
+        number = int(match[1])
+        return number // 1000 if match[2] == "ns" else number * _UNITS_US[match[2]]
+    if word == "now":
+        return _now_us()
+    if word in _DAYS_AGO:
+        day = _UNITS_US["d"]
+        return _now_us() // day * day - _DAYS_AGO[word] * day
+    if re.fullmatch(r"-?\d+", word):
+        return int(word)
+    # Before Python 3.11 neither a Z nor a fraction of other than six digits is understood.
+    text_311 = re.sub(r"\.(\d{1,6})\d*", lambda m: f".{m[1]:0<6}", text.strip())
+    return to_timestamp_us(datetime.fromisoformat(re.sub(r"[zZ]$", "+00:00", text_311)))
+
+
+def _now_us() -> int:
+    return time.time_ns() // 1000
 
 
 def to_offset(value: Position | int) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from cec_store.errors import OutOfRange, QueueReplaced
@@ -34,6 +35,15 @@ class Behind(NamedTuple):
             raise ValueError(f"not a number and a salt: {text!r}")
         number, _, salt = text.partition("-")
         return cls(int(number), int(salt, 16))
+
+
+@dataclass(frozen=True)
+class Range:
+    """Records ``[start, stop)`` of a partition."""
+
+    partition: int
+    start: int
+    stop: int
 
 
 class Bounds(NamedTuple):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date
 
 import pyarrow as pa
 
 from cec_store.errors import SchemaMismatch
 from cec_store.format.schema import KIND, TIMESTAMP, TIMESTAMP_TYPE, RecordKind
-from cec_store.values import Position
+from cec_store.values import Position, to_timestamp_us
 
 METADATA_COLUMNS = (
     pa.field(TIMESTAMP, TIMESTAMP_TYPE),
@@ -21,7 +21,8 @@ METADATA_COLUMNS = (
 PARTITION_COLUMN = pa.field("_partition", pa.int32())
 """Columns that it adds besides where a queue is read by partitions."""
 OUTPUT_KINDS = frozenset({RecordKind.DATA, RecordKind.RESULT})
-Moment = datetime | int | Position
+Moment = date | int | str | Position
+"""A place in time, as :func:`.values.to_timestamp_us` takes it, or in the log."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,13 @@ class Selection:
     """Nothing from here on, whatever ``until`` says."""
     columns: Sequence[str] | None = None
     """Names of the user's columns to read, in this order; ``None``: all."""
+
+    def __post_init__(self) -> None:
+        # Relative moments count from now, for all partitions and however long they are read.
+        for name in ("since", "until", "from_moment"):
+            moment = getattr(self, name)
+            if moment is not None and not isinstance(moment, Position):
+                object.__setattr__(self, name, to_timestamp_us(moment))
 
     def of_columns(self, data: pa.Schema, path: str) -> list[str]:
         """Return the names of the user's columns that are returned, in order.

@@ -13,7 +13,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from cec_store.errors import CecError, OutOfRange, QueueReplaced
-from cec_store.log.positions import Behind, Bounds, check_queue, checked, gone_on_otherwise
+from cec_store.log.positions import (
+    Behind,
+    Bounds,
+    Range,
+    check_queue,
+    checked,
+    gone_on_otherwise,
+)
 from cec_store.values import Position, format_timestamp_us, to_offset
 
 Offsets = dict[int, int]
@@ -81,15 +88,6 @@ class Bound:
     """Id of the queue whose offsets they are; empty: not said."""
     behind: Behind | None = None
     """See :class:`Positions`."""
-
-
-@dataclass(frozen=True)
-class Range:
-    """Records ``[start, stop)`` of a partition."""
-
-    partition: int
-    start: int
-    stop: int
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,15 @@ import pyarrow as pa
 
 from cec_store.format.schema import RecordSchema
 from cec_store.log.chain import Chain
-from cec_store.log.positions import Behind
+from cec_store.log.positions import Behind, Range
+from cec_store.log.replay import Replay
 from cec_store.log.selection import Selection
 from cec_store.queues.output_queue import OutputQueue
 from cec_store.storage.folder import FolderTree
 from cec_store.values import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US
+
+_STEP_BACK = 256
+"""Records that are looked at first by who goes back from the end."""
 
 
 class PlainQueue:
@@ -102,6 +106,32 @@ class PlainQueue:
             stop = min(stop, last)
         return start, max(start, stop)
 
+    def refresh(self) -> None:
+        """Look again how far it reaches; so does each other call."""
+        self._now()
+
+    def steps(self, start: Mapping[int, int]) -> Iterator[list[Range]]:
+        """Yield what was appended beyond ``start``, as one step."""
+        begin, end = start.get(0, 0), self._now().end.offset
+        if begin < end:
+            yield [Range(0, begin, end)]
+
+    def steps_back(self, start: Mapping[int, int]) -> Iterator[list[Range]]:
+        """Yield the same in steps that grow, the last one first."""
+        begin, end, size = start.get(0, 0), self._now().end.offset, _STEP_BACK
+        while begin < end:
+            first = max(begin, end - size)
+            yield [Range(0, first, end)]
+            end, size = first, 4 * size
+
+    def waits_for(self) -> str:
+        """Return a description of what comes next, for people."""
+        return f"a record from offset {self._chain.end.offset:,} on of {self.path}"
+
     def replay(self, number: int, selection: Selection) -> Iterator[pa.RecordBatch]:
         """Batches, as ``OutputQueue.replay``; metadata has ``_partition`` too."""
-        return selection.of_partition(number, self.log.select(selection))
+        return selection.of_partition(number, self.select(number, selection))
+
+    def select(self, number: int, selection: Selection) -> Replay:
+        """Return a replay of the selection, whose batches have no ``_partition``."""
+        return self.log.select(selection)

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from cec_store.errors import CecError, NotAQueue, QueueReplaced
 from cec_store.format.schema import KEY, KIND, STATE, TIMESTAMP, RecordKind
-from cec_store.log.positions import Behind, check_queue
+from cec_store.log.positions import Behind, Range, check_queue
 from cec_store.log.selection import METADATA_COLUMNS, PARTITION_COLUMN, Selection
 from cec_store.partitioned.by_reference.reference_queue import ReferenceQueue, is_by_reference
 from cec_store.partitioned.holding import Holding, hold
@@ -22,7 +22,6 @@ from cec_store.partitioned.offsets import (
     AvailableOffsets,
     Offsets,
     Positions,
-    Range,
     cut,
 )
 from cec_store.partitioned.plain_queue import PlainQueue

@@ -27,7 +27,7 @@ from cec_store.log.writer import ClockAndEntropy, LogWriter
 from cec_store.queues.consumable_queue import ConsumableQueue
 from cec_store.queues.retention import warn_of_other_retention
 from cec_store.queues.trimming import Asked, Retaining, trim
-from cec_store.queues.user_rows import records_of
+from cec_store.queues.user_rows import records_of, refuse_other_times
 from cec_store.storage.folder import Folder, Lock
 from cec_store.storage.forking import OwnProcess
 from cec_store.storage.local import LocalFolder
@@ -165,8 +165,8 @@ class AppendableQueue(ConsumableQueue):
         It is one frame, or where it is more than a frame may hold several that count as one; then
         the number is that of the last. It is *acknowledged* once :meth:`await_durable` of that
         number returns. ``timestamps`` (Arrow timestamps or int64 microseconds, one a row) default
-        to the queue's timestamp column, and without one to the time of this call. A batch without
-        rows writes nothing.
+        to the queue's timestamp column, from which they may not differ, and without one to the time
+        of this call. A batch without rows writes nothing.
 
         Raises:
             SchemaMismatch: columns or timestamps of another type, or a value that no reader would
@@ -209,6 +209,7 @@ class AppendableQueue(ConsumableQueue):
     def _fitting(self, records: pa.RecordBatch) -> pa.RecordBatch:
         if records.schema != self.schema.arrow:
             raise SchemaMismatch(f"records of\n{records.schema}\nnot\n{self.schema.arrow}")
+        refuse_other_times(self.schema, records)
         return readable(records)
 
     def sync(self) -> None:

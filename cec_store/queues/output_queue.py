@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from datetime import datetime, timedelta
+from datetime import date, timedelta
 from threading import Lock
 
 from cec_store.checkpoints.rebuild import EventualCheckpoint, extent, rebuild
@@ -63,11 +63,12 @@ class OutputQueue(AppendableQueue):
     ) -> Replay:
         """Arrow batches of the records with since ≤ timestamp < until, in the order of the log.
 
-        Moments are a datetime (UTC if it has no zone) or epoch microseconds; timestamps may go
-        backward, and the whole log is searched by the headers of its frames. A :class:`Position`
-        as ``since`` or ``until`` is where to begin or end, whatever the timestamps. The default is
-        everything that is left. ``from_moment`` begins with the first record at or after it and
-        leaves out nothing behind that, unless ``since`` or ``until`` do; a position will do too.
+        Moments are a datetime (UTC if it has no zone), a date, epoch microseconds, or a text such
+        as ``"-1h"`` or ``"2026-01-31"``; timestamps may go backward, and the whole log is searched
+        by the headers of its frames. A :class:`Position` as ``since`` or ``until`` is where to
+        begin or end, whatever the timestamps. The default is everything that is left.
+        ``from_moment`` begins with the first record at or after it and leaves out nothing behind
+        that, unless ``since`` or ``until`` do; a position will do too.
         With ``follow`` the replay waits for more at the end, for any moment may still come; stop
         it by ``stop()``, or give a position as ``until``.
         ``columns`` returns only these of the user's, in this order; where a queue is compressed by
@@ -93,7 +94,7 @@ class OutputQueue(AppendableQueue):
         chain = self.chain()
         return Replay(chain, self._timestamp_index().lookup(chain), selection)
 
-    def position_at(self, moment: datetime | int) -> Position:
+    def position_at(self, moment: date | int | str) -> Position:
         """The position of the earliest record at or after the moment; the end if there is none."""
         chain = self.chain()
         offset = offset_at(chain, self._timestamp_index().lookup(chain), moment)

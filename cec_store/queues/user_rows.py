@@ -10,7 +10,7 @@ import pyarrow as pa
 from cec_store.errors import SchemaMismatch
 from cec_store.format.bodies import RECORDS_BYTES_MAX, check_body_size, cut_to_frames
 from cec_store.format.records import data_records, fit_batches, to_timestamps
-from cec_store.format.schema import RecordSchema
+from cec_store.format.schema import TIMESTAMP, RecordSchema
 
 
 def records_of(
@@ -26,7 +26,8 @@ def records_of(
     one the time of this call. None at all for no rows. ``path`` is the queue's, for errors.
 
     Raises:
-        SchemaMismatch: columns, values or timestamps of another type.
+        SchemaMismatch: columns, values or timestamps of another type, or timestamps that are not
+            those of the timestamp column.
         FrameTooLarge: a single row is more than a frame may hold.
     """
     parts = list(records_of_batches(schema, fit_batches(schema.data, rows), timestamps, clock_us))
@@ -58,6 +59,21 @@ def records_of_batches(
         else:
             stamps = timestamps[start : start + batch.num_rows]
         records = data_records(schema, batch, to_timestamps(stamps))
+        if timestamps is not None:
+            refuse_other_times(schema, records)
         if batch.num_rows:
             yield from cut_to_frames(records, RECORDS_BYTES_MAX)
         start += batch.num_rows
+
+
+def refuse_other_times(schema: RecordSchema, records: pa.RecordBatch) -> None:
+    """Raise :class:`SchemaMismatch` for timestamps that are not those of the timestamp column.
+
+    Readers leave out by the timestamps of frames what a filter on that column excludes. Queues of
+    operators are not looked at: their footprints have no columns.
+    """
+    column = schema.timestamp_column
+    if column is None or schema.has_footprints:
+        return
+    if not records.column(TIMESTAMP).equals(to_timestamps(records.column(column))):
+        raise SchemaMismatch(f"timestamps that differ from the queue's timestamp column {column!r}")

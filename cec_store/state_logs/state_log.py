@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from datetime import datetime
+from datetime import date
 from typing import TypeVar
 
 import pyarrow as pa
@@ -126,7 +126,7 @@ class StateLog:
         )
         return _ChangeReplay(lineage, lineage, Selection(since, kinds=CHANGE_KINDS))
 
-    def position_at(self, moment: datetime | int, at: int | str | None = None) -> Position:
+    def position_at(self, moment: date | int | str, at: int | str | None = None) -> Position:
         """The position of the earliest record at or after the moment; the end if there is none."""
 
         def position(lineage: VersionReader) -> Position:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import codecs
+import errno
+import select
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -37,6 +39,18 @@ def close_output() -> None:
     """Nobody reads it any more; what is buffered goes nowhere."""
     with suppress(BrokenPipeError):
         sys.stdout.close()
+
+
+def refuse_closed_output() -> None:
+    """Raise ``BrokenPipeError`` if nobody reads standard output any more: no write would tell."""
+    try:
+        number = sys.stdout.fileno()
+    except (OSError, ValueError):  # a text in memory, as in tests
+        return
+    output = select.poll()
+    output.register(number, 0)
+    if any(events & (select.POLLERR | select.POLLHUP) for _, events in output.poll(0)):
+        raise BrokenPipeError(errno.EPIPE, "nobody reads the output any more")
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,20 +26,13 @@ _UNIQUE_ID = re.compile(r"[0-9a-f]{16}-[0-9a-f]{16}-[0-9a-f]{1,16}")
 
 
 def moment_of(text: str) -> int | Position:
-    """``@offset``, epoch microseconds, or a date and time of ISO 8601."""
+    """Return ``@offset`` as a position, and else a moment in microseconds since 1970."""
     if re.fullmatch(r"@\d+", text):
         return Position(int(text[1:]))
     try:
-        if re.fullmatch(r"-?\d+", text):
-            return to_timestamp_us(int(text))
-        # Before Python 3.11 neither a Z nor a fraction of other than six digits is understood.
-        text_311 = re.sub(r"\.(\d{1,6})\d*", lambda m: f".{m[1]:0<6}", text)
-        return to_timestamp_us(datetime.fromisoformat(re.sub(r"[zZ]$", "+00:00", text_311)))
-    except ValueError:
-        raise typer.BadParameter(
-            f"{text!r} is no moment: give a date and time like 2013-01-31T12:00:00Z, "
-            "microseconds since 1970, or @ and an offset"
-        ) from None
+        return to_timestamp_us(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"{error}; or @ and an offset") from None
 
 
 def _time(text: str) -> int:
@@ -194,7 +186,7 @@ Since = Annotated[
     typer.Option(
         parser=moment_of,
         metavar="MOMENT",
-        help="Only at or after it: ISO time or microseconds; @offset is where to begin.",
+        help="Only at or after it: ISO time, -1h, yesterday, 1767225600s; @offset: begin there.",
     ),
 ]
 Until = Annotated[

@@ -20,6 +20,7 @@ from support.stores.needed import need
 FIGURES = {
     "micro/append.py": {"append_vs_ipc", "append_vs_sqlite"},
     "micro/columns.py": {"two_of_ten_read_ratio", "bytes_vs_body", "write_ratio"},
+    "micro/scan.py": {"scan_vs_parquet_polars", "scan_vs_parquet_duckdb_two_of_ten"},
     "micro/burst.py": {"burst_windows", "burst_rss_gb", "burst_lost", "burst_pause_s"},
     "micro/one_log.py": {
         "group_commit_us_plain",
@@ -54,6 +55,9 @@ FIGURES = {
 def test_ends_with_its_figures(script: str, tmp_path: Path) -> None:
     if script.startswith("papers/"):
         pytest.importorskip("matplotlib")
+    if script == "micro/scan.py":
+        pytest.importorskip("duckdb")
+        pytest.importorskip("polars")
     if script == "micro/one_log.py":
         need("s3fs", "moto.server")
     if script in ("papers/migration.py", "micro/recovery_plans.py"):

@@ -176,7 +176,7 @@ def test_a_moment_is_a_datetime_or_epoch_microseconds(moment):
         assert rows_of(queue.replay(since=moment)) == list(range(12, 24))
 
 
-@pytest.mark.parametrize("moment", ["2013-01-01", 1.5, True])
+@pytest.mark.parametrize("moment", [b"2013-01-01", 1.5, True])
 def test_anything_else_is_no_moment(moment):
     with (
         open_queue(MemoryFolder(), "x", schema=SCHEMA) as queue,

@@ -1,6 +1,8 @@
 """What somebody writes on the first day works, or is refused in words that help."""
 
 import os
+import time
+from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -120,10 +122,39 @@ def test_a_moment_is_an_integer_of_any_kind(number: object, tmp_path: Path) -> N
         assert queue.replay(since=number).read_all() == table([2])
 
 
-@pytest.mark.parametrize("moment", [np.float64(5), np.bool_(True), True, "5"])
+@pytest.mark.parametrize("moment", [np.float64(5), np.bool_(True), True, b"5"])
 def test_other_things_are_no_moment(moment: object) -> None:
     with pytest.raises(TypeError, match="a moment is"):
         to_timestamp_us(moment)
+
+
+DAY_US = 86_400_000_000
+
+
+@pytest.mark.parametrize(
+    ("moment", "ago_us"),
+    [("now", 0), ("-1h", 3_600_000_000), ("-90s", 90_000_000), ("-2min", 120_000_000),
+     ("-1w", 7 * DAY_US), ("+1d", -DAY_US), (" -3M ", 180_000_000)],
+)  # fmt: skip
+def test_a_moment_may_be_relative_to_now(moment: str, ago_us: int) -> None:
+    before = to_timestamp_us(moment)
+    now = time.time_ns() // 1000
+    assert before + ago_us <= now <= to_timestamp_us(moment) + ago_us
+
+
+def test_days_are_those_of_utc() -> None:
+    today, now = to_timestamp_us("today"), to_timestamp_us("now")
+    assert today == now // DAY_US * DAY_US
+    assert to_timestamp_us("yesterday") in (today - DAY_US, today)  # midnight may have passed
+    assert to_timestamp_us(date(1970, 1, 3)) == 2 * DAY_US
+
+
+def test_relative_moments_select_rows(tmp_path: Path) -> None:
+    with open_queue(tmp_path / "q", "x", schema=SCHEMA) as queue:
+        now_us = time.time_ns() // 1000
+        queue.append(table([1, 2]), pa.array([now_us - 2 * DAY_US, now_us]), sync=True)
+    assert read_queue(tmp_path / "q", since="-1d").read_all() == table([2])
+    assert read_queue(tmp_path / "q", until="-1d").read_all() == table([1])
 
 
 @pytest.mark.parametrize("function", ["avg", "sum", "min"])

@@ -14,6 +14,7 @@ EXAMPLES = sorted(path for path in EVERY if not path.stem.startswith("spark_"))
 SAYS = {
     "chain_of_operators": "20000 rides, ",
     "operator_with_recovery": "the same as without the stop",
+    "queue_in_duckdb_and_polars": "polars: [('about', 20), ('home', 40)]",
     "replay_from_timestamp": "from 12:57:00 on: [77.0, 77.0]\nthe rest: [78.0, 78.0, 79.0, 79.0]",
 }
 

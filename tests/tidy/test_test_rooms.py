@@ -13,7 +13,8 @@ FOLDER_FILES_MAX = 20
 # connectors, below `connectors/spark`, where `provider` is what stands in its `scala`.
 MIRRORS = {
     "storage", "format", "log", "checkpoints", "indexes", "queues", "partitioned", "state_logs",
-    "operators", "standby", "placement", "recovery_plans", "signals", "inspector", "doctor",
+    "scans", "operators", "standby", "placement", "recovery_plans", "signals", "inspector",
+    "doctor",
     "report", "terminal", "demos", "verbs",
     "connectors/setup", "connectors/queues", "connectors/checkpoint", "connectors/provider",
     "connectors/takeover", "connectors/executors", "connectors/fleet", "connectors/moving",

@@ -16,8 +16,8 @@ from support.paths import ROOT
 ORDER = {
     "": """
         errors values storage format log checkpoints indexes queues partitioned state_logs opening
-        operators standby placement recovery_plans connectors signals __init__ inspector doctor
-        report terminal
+        scans operators standby placement recovery_plans connectors signals __init__ inspector
+        doctor report terminal
         demos verbs cli
     """,
     "storage": """
@@ -52,7 +52,8 @@ ORDER = {
     """,
     "partitioned": """
         plain_queue spark_hash by_reference making offsets
-        retaining read_options write_options holding batches target reading
+        retaining read_options write_options holding batches target reading whole_queue
+        following
     """,
     "partitioned.by_reference": """
         ages queue_state commit_mark reference_log commit_search segment_objects reference_commits
@@ -60,6 +61,7 @@ ORDER = {
         reference_queue registrations partitioned_consumer reference_writer reference_trims merging
         sweeping upkeep partitioned_queue earlier
     """,
+    "scans": "filters scanner queue_scan",
     "state_logs": "sizing segments tree versions state_log",
     "operators": """
         taxonomy contract inputs keys aggregate join ordering stateless choosing acknowledging
@@ -141,7 +143,7 @@ ORDER = {
     """,
     "verbs.upkeep": "by_log by_reference",
     "verbs": """
-        arguments spark upkeep extent verify doctor dump state changes diff replay report
+        arguments spark upkeep extent verify doctor dump state changes diff replay tail report
         consumers trim reindex fork moving demo standby sizing fleet
     """,
     "verbs.spark": "session stored_state spark",

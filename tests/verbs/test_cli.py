@@ -309,6 +309,10 @@ def test_follow_sees_what_is_appended(tmp_path) -> None:
         ("1970-01-01T00:00:01Z", 1_000_000),
         ("1970-01-01T01:00:01+01:00", 1_000_000),
         ("1970-01-01 00:00:01.5", 1_500_000),
+        ("1767225600s", 1_767_225_600_000_000),
+        ("1500ms", 1_500_000),
+        ("1500us", 1500),
+        ("1500ns", 1),
     ],
 )
 def test_moments(text: str, moment: object) -> None:
@@ -318,7 +322,10 @@ def test_moments(text: str, moment: object) -> None:
 # -- what is refused --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("moment", ["yesterday", "@", "@-1", "2013-13-01", "9" * 30, ""])
+@pytest.mark.parametrize(
+    "moment",
+    ["tomorrow", "-1y", "1h", "@", "@-1", "2013-13-01", "9" * 30, "-" + "9" * 18 + "w", ""],
+)
 def test_bad_moments_are_wrong_use(golden: Path, moment: str) -> None:
     result = run("replay", golden, "--since", moment)
     assert result.exit_code == 2

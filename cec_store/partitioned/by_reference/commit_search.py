@@ -9,6 +9,9 @@ from cec_store.log.positions import Behind
 from cec_store.partitioned.by_reference.queue_state import QueueState
 from cec_store.partitioned.by_reference.reference_log import ReferenceLog
 
+_ENDS_KEPT = 64
+"""Commits whose ends are remembered, for readers that go from one to the next."""
+
 
 class _Known(NamedTuple):
     """A commit that is remembered."""
@@ -27,6 +30,7 @@ class CommitSearch:
     def __init__(self, log: ReferenceLog) -> None:
         self._log = log
         self._known: dict[int, _Known] = {}
+        self._ends: dict[int, Sequence[int]] = {}
 
     def behind(self, state: QueueState, offsets: Mapping[int, int]) -> Behind:
         """Return the first commit up to ``state`` with every record below these offsets.
@@ -60,6 +64,33 @@ class CommitSearch:
         commit = self._commit(number, state)
         return commit is not None and _reaches(commit.ends, offsets)
 
+    def first_beyond(self, state: QueueState, offsets: Mapping[int, int]) -> int:
+        """Return the first commit with a record at or beyond one of the offsets of its partition.
+
+        The number behind ``state`` where there is none. Of those that were deleted it is not known:
+        the first one that is left has their records, too.
+        """
+        low, high, step = -1, state.number + 1, 1
+        while high - low > 1:
+            # A reader that follows is near the end.
+            middle = max(high - step, (low + high) // 2 if low >= 0 else 0)
+            if _has_more(self.ends(state, middle) or (), offsets):
+                high, step = middle, 2 * step
+            else:
+                low = middle
+        return high
+
+    def ends(self, state: QueueState, number: int) -> Sequence[int] | None:
+        """Return the next offset of each partition after a commit; ``None``: it was deleted."""
+        if number not in self._ends:
+            if len(self._ends) >= _ENDS_KEPT:
+                self._ends.pop(next(iter(self._ends)))
+            part = self._log.kept(number, state.floor)
+            if part is None:
+                return None
+            self._ends[number] = part.commit.ends
+        return self._ends[number]
+
     def _commit(self, number: int, state: QueueState) -> _Known | None:
         if number not in self._known:
             part = self._log.kept(number, state.floor)
@@ -67,6 +98,10 @@ class CommitSearch:
                 return None
             self._known[number] = _Known(part.salt, part.commit.ends)
         return self._known[number]
+
+
+def _has_more(ends: Sequence[int], offsets: Mapping[int, int]) -> bool:
+    return any(end > offsets.get(n, 0) for n, end in enumerate(ends))
 
 
 def _reaches(ends: Sequence[int], offsets: Mapping[int, int]) -> bool:

@@ -62,10 +62,7 @@ class PartitionLog:
         is_there = self._number < len(commit.ends)
         self._start = commit.starts[self._number] if is_there else 0
         self._end = commit.ends[self._number] if is_there else 0
-        mine = state.live.filter(
-            pa.array(state.live.column("partition").to_numpy() == self._number)
-        ).sort_by("first_offset")
-        self._rows: list[dict[str, Any]] = mine.to_pylist()
+        self._rows: list[dict[str, Any]] = state.segments_of(self._number).to_pylist()
         self.segments: Sequence[int] = [row["first_offset"] for row in self._rows] or [self._end]
         """First offsets, the oldest segment's first; where there are none, the end."""
         self._greatest_us = np.array([row["greatest_us"] for row in self._rows], np.int64)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -71,6 +72,18 @@ class QueueState:
     def salt(self) -> int:
         """Salt of commit ``number``, by which it is known again."""
         return self.salts[self.number]
+
+    def segments_of(self, partition: int) -> pa.Table:
+        """Return the live segments of a partition in the order of their offsets."""
+        numbers, segments = self._by_partition
+        first, end = np.searchsorted(numbers, [partition, partition + 1])
+        return segments.slice(first, end - first)
+
+    @cached_property
+    def _by_partition(self) -> tuple[np.typing.NDArray[np.int32], pa.Table]:
+        keys = [("partition", "ascending"), ("first_offset", "ascending")]
+        segments = self.live.sort_by(keys)
+        return segments.column("partition").to_numpy(), segments
 
     @classmethod
     def of(cls, parts: Sequence[ReferenceObject]) -> QueueState:

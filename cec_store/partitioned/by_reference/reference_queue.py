@@ -5,7 +5,7 @@ docs/format.md §11. What it shares with :class:`.plain_queue.PlainQueue` has th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
 import pyarrow as pa
@@ -13,7 +13,7 @@ import pyarrow as pa
 from cec_store.errors import CorruptLog, NotAQueue, OutOfRange
 from cec_store.format.retention import Retention
 from cec_store.format.schema import RecordSchema
-from cec_store.log.positions import Behind
+from cec_store.log.positions import Behind, Range
 from cec_store.log.replay import Replay, offset_at
 from cec_store.log.selection import Selection
 from cec_store.partitioned.by_reference.commit_mark import CommitMark
@@ -108,16 +108,57 @@ class ReferenceQueue:
                 first, last = min(first, header.first_offset), header.end_offset
         return max(start, first), max(start, first, min(stop, last))
 
+    def steps(self, start: Mapping[int, int]) -> Iterator[list[Range]]:
+        """Yield what each commit added beyond ``start``, commit by commit, to the end as last seen.
+
+        One request for each commit. What commits added that are deleted by now comes at once.
+        """
+        reached, state = dict(start), self._state
+        for number in range(self._commits.first_beyond(state, start), state.number + 1):
+            step = []
+            for partition, end in enumerate(self._commits.ends(state, number) or ()):
+                begin = reached.get(partition, 0)
+                if end > begin:
+                    step.append(Range(partition, begin, end))
+                    reached[partition] = end
+            if step:
+                yield step
+
+    def steps_back(self, start: Mapping[int, int]) -> Iterator[list[Range]]:
+        """Yield the same steps, the last one first."""
+        state = self._state
+        number = state.number
+        ends: Sequence[int] = state.commit.ends
+        while any(end > start.get(partition, 0) for partition, end in enumerate(ends)):
+            before = (self._commits.ends(state, number - 1) or ()) if number else ()
+            step = []
+            for partition, end in enumerate(ends):
+                begin = before[partition] if partition < len(before) else 0
+                begin = max(begin, start.get(partition, 0))
+                if begin < end:
+                    step.append(Range(partition, begin, end))
+            if step:
+                yield step
+            number, ends = number - 1, before
+
+    def waits_for(self) -> str:
+        """Return a description of what comes next, for people."""
+        return f"commit {self._state.number + 1:,} of {self.path}"
+
     def replay(self, number: int, selection: Selection) -> Iterator[pa.RecordBatch]:
         """Batches of a partition, as ``OutputQueue.replay``; metadata has ``_partition`` too.
 
         Raises:
             OutOfRange: there is no such partition.
         """
+        return selection.of_partition(number, self.select(number, selection))
+
+    def select(self, number: int, selection: Selection) -> Replay:
+        """Return a replay of a partition, whose batches have no ``_partition``; raises the same."""
         if not 0 <= number < len(self._state.commit.ends):
             raise OutOfRange(f"{self.path}: there is no partition {number}")
         log = self.partition(number)
-        return selection.of_partition(number, Replay(log, log, selection))
+        return Replay(log, log, selection)
 
     def close(self) -> None:
         """There is nothing to close: the store is the caller's."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date
 from uuid import uuid4
 
 from cec_store.connectors.spark.checkpoint.fork_plan import Part, chosen_batch, parts_of
@@ -58,7 +58,7 @@ def fork(
     checkpoint: AnyPath | AnyFolder,
     new: AnyPath | AnyFolder,
     *,
-    at: datetime | int | None = None,
+    at: date | int | str | None = None,
     batch: int | None = None,
     dry_run: bool = False,
     storage_options: StorageOptions | None = None,
@@ -90,7 +90,7 @@ def fork_as(
     query_id: str | None,
     checkpoint: AnyPath | AnyFolder,
     new: AnyPath | AnyFolder,
-    at: datetime | int | None,
+    at: date | int | str | None,
     batch: int | None,
     dry_run: bool = False,
     storage_options: StorageOptions | None = None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date
 
 from cec_store.connectors.spark.checkpoint.layout import (
     COMMITS,
@@ -36,7 +36,7 @@ class Part:
     """Nobody writes to the file any more, and all of it is wanted."""
 
 
-def chosen_batch(old: Checkpoint, at: datetime | int | None, batch: int | None) -> int:
+def chosen_batch(old: Checkpoint, at: date | int | str | None, batch: int | None) -> int:
     """The last batch that had begun by ``at``, or ``batch`` if it is committed and kept."""
     if at is not None:
         try:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -156,7 +156,7 @@ class Checkpoint:
         """
         return self._kept()[-1]
 
-    def batch_at(self, moment: datetime | int) -> int:
+    def batch_at(self, moment: date | int | str) -> int:
         """The newest committed batch that began at this moment (microseconds, if an int) or before.
 
         Raises:

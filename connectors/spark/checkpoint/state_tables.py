@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -38,7 +38,7 @@ def read_state(
     variable: str | None = None,
     partition: int | None = None,
     version: int | None = None,
-    at: datetime | int | None = None,
+    at: date | int | str | None = None,
     storage_options: StorageOptions | None = None,
 ) -> pa.Table:
     """The state of a query's operator: a row for each key that is open, in no certain order.
@@ -49,7 +49,7 @@ def read_state(
     them. Of a `transformWithState` a ``variable`` has to be named, or ``"timers"``: a value has
     these columns, a list ``list_element``, a map ``user_map_key`` and ``user_map_value``, timers
     ``expiration_timestamp_ms`` in the place of ``value``. Batch N makes version N + 1; the default
-    is the newest version committed, and ``at`` (a datetime, or epoch microseconds) means the newest
+    is the newest version committed, and ``at`` (a moment) means the newest
     of a batch that had begun by then. Spark may run or not; nothing is written. ``checkpoint`` may
     be a URL, with ``storage_options``, as for :func:`read_queue`.
 

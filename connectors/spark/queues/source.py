@@ -14,7 +14,8 @@ from pyspark.sql.streaming import datasource as limits
 from pyspark.sql.types import StructType
 
 from cec_store.connectors.spark.queues.spark_types import fit
-from cec_store.partitioned.offsets import Positions, Range
+from cec_store.log.positions import Range
+from cec_store.partitioned.offsets import Positions
 from cec_store.partitioned.read_options import ReadOptions
 from cec_store.partitioned.reading import ALL_MOMENTS_US, QueueReader, StreamReader, read
 

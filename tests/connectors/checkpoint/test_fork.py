@@ -649,7 +649,7 @@ def test_the_verb_says_what_it_would_do(made: Made, tmp_path: Path) -> None:
         ((), "give one of --at, --batch and --version"),
         (("--batch", 1, "--version", 2), "give one of"),
         (("--at", "@5"), "is an offset"),
-        (("--at", "yesterday"), "is no moment"),
+        (("--at", "tomorrow"), "is no moment"),
         (("--batch", 77), "not committed yet"),
     ],
 )

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from py4j.protocol import Py4JJavaError
 
 from cec_store.errors import CecError
-from cec_store.log.positions import Behind
-from cec_store.partitioned.offsets import Bound, Positions, Range, cut, limited
+from cec_store.log.positions import Behind, Range
+from cec_store.partitioned.offsets import Bound, Positions, cut, limited
 from cec_store.partitioned.read_options import ReadOptions, parse
 from support.runs.counts import crash_count
 

@@ -212,6 +212,21 @@ def test_a_position_is_behind_a_commit_that_is_left(
     assert behind == Behind(expected, history[1][expected].salt)
 
 
+@pytest.mark.parametrize("number", [0, 1, 100, FLOOR - 1, FLOOR, COMMITS - 1, COMMITS])
+def test_what_deleted_commits_added_comes_in_one_step(
+    store: AgedObjects, history: Any, number: int
+) -> None:
+    log = deleted(store)
+    search, state = CommitSearch(log), log.open()
+    ends = {n: n * (n + 1) // 2 for n in (number, FLOOR, COMMITS)}
+    first = search.first_beyond(state, {0: ends[number]})
+    assert first == max(number + 1, FLOOR)
+    assert search.ends(state, 100) is None
+    if first <= COMMITS:
+        (end,) = search.ends(state, first) or ()
+        assert end == first * (first + 1) // 2
+
+
 def test_a_deleted_commit_is_no_moment_to_go_back_to(store: AgedObjects) -> None:
     log = deleted(store)
     with pytest.raises(OutOfRange, match="commit 100 is deleted"):

@@ -9,13 +9,14 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from cec_store import NotAQueue, QueueLocked, ReadOnly, SchemaMismatch
+from cec_store import NotAQueue, OutputQueue, QueueLocked, ReadOnly, SchemaMismatch
 from cec_store.errors import CecError, Fenced
 from support.contract.layouts import (
     BY_REFERENCE,
     MANY,
     MANY_IN_MEMORY,
     MANY_IN_S3,
+    PLAIN,
     PLAIN_IN_STORE,
     SCHEMA,
     Layout,
@@ -272,3 +273,13 @@ def test_columns_are_kept_with_what_is_said_about_them(layout: Layout) -> None:
         with layout.open("a", schema) as queue:
             assert queue.queue.schema.data.equals(schema, check_metadata=True)
             assert queue.queue.schema.timestamp_column == "at"
+
+
+@every_layout(among=(PLAIN, PLAIN_IN_STORE))
+def test_timestamps_are_those_of_the_timestamp_column(layout: Layout) -> None:
+    with layout.open() as queue:
+        assert isinstance(queue.queue, OutputQueue)
+        queue.queue.append(table([1, 2]), pa.array([1000, 2000]), sync=True)
+        with pytest.raises(SchemaMismatch, match="timestamp column 'at'"):
+            queue.queue.append(table([3, 4]), pa.array([3000, 4001]))
+    assert layout.numbers() == [1, 2]

@@ -1,0 +1,1 @@
+"""Queues as datasets that DuckDB, polars and pandas scan by themselves."""
