@@ -52,22 +52,6 @@ def offset_at(chain: ReplayedLog, lookup: FrameLookup, moment: Moment) -> int:
     return despite_trims(chain, search)
 
 
-def _frame_offset_at(chain: ReplayedLog, lookup: FrameLookup, moment: Moment) -> int:
-    """Return the offset of the first frame that can hold a record at or after the moment.
-
-    Its rows are selected by their timestamps once it is read, so that it is not read for them here.
-    """
-    if isinstance(moment, Position):
-        return moment.offset
-    timestamp_us = to_timestamp_us(moment)
-
-    def search() -> int:
-        frame = lookup.find_timestamp(timestamp_us)
-        return chain.end.offset if frame is None else frame.header.first_offset
-
-    return despite_trims(chain, search)
-
-
 def _first_at_or_after(records: pa.RecordBatch, timestamp_us: int) -> int:
     """The first row at or after the moment; the number of rows where there is none."""
     times = values_of(records.column(TIMESTAMP), "i8")
@@ -151,16 +135,12 @@ class Replay(Iterator[pa.RecordBatch]):
         self._batches = self._run()
 
     def _start(self) -> int:
-        """Return the offset of the first record that can be selected."""
-        chain, lookup, selection = self._chain, self._lookup, self._selection
-        for position in selection.positions():
-            check_queue(position.queue, chain.path, chain.queue_id)
-        starts = []
-        if selection.since is not None:
-            starts.append(_frame_offset_at(chain, lookup, selection.since))
-        if selection.from_moment is not None:
-            starts.append(offset_at(chain, lookup, selection.from_moment))
-        return max(starts) if starts else despite_trims(chain, chain.first_offset)
+        """The first record that can be wanted."""
+        moments = (self._selection.since, self._selection.from_moment)
+        for position in self._selection.positions():
+            check_queue(position.queue, self._chain.path, self._chain.queue_id)
+        starts = [offset_at(self._chain, self._lookup, m) for m in moments if m is not None]
+        return max(starts) if starts else despite_trims(self._chain, self._chain.first_offset)
 
     def _position(self, offset: int) -> Position:
         return Position(offset, self._chain.partition, self._chain.queue_id)

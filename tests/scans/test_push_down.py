@@ -16,6 +16,8 @@ from support.contract.layouts import MANY, MANY_IN_MEMORY, PLAIN, PLAIN_IN_STORE
 
 APPENDS, ROWS = 10, 100
 """Each append is a frame, or a segment of one partition; row n is of second n."""
+STARTS = 3
+"""In each partition the timestamps of one more frame are read, to find where the rows begin."""
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)
 SCHEMA = pa.schema(
     [("moment", pa.timestamp("us", "UTC")), ("n", pa.int64()), ("text", pa.string())]
@@ -83,7 +85,7 @@ def test_frames_outside_of_the_moments_are_not_decoded(
 ) -> None:
     first, end = 3 * ROWS + 10, 5 * ROWS - 10
     assert total(scan, first, end) == sum(range(first, end))
-    assert decoded.rows == 2 * ROWS
+    assert 2 * ROWS <= decoded.rows <= (2 + STARTS) * ROWS
     assert decoded.columns == {"moment", "n"}
 
 
@@ -127,7 +129,7 @@ def test_other_partitions_are_not_read(scan: QueueScan, decoded: Decoded) -> Non
 def test_moments_of_the_log_exclude_frames_as_well(scan: QueueScan, decoded: Decoded) -> None:
     late = pc.field("_timestamp") >= moment(9 * ROWS)
     assert scan.count_rows(late) == ROWS
-    assert decoded.rows == ROWS
+    assert ROWS <= decoded.rows <= (1 + STARTS) * ROWS
 
 
 @pytest.mark.parametrize("layout", [PLAIN, MANY], indirect=True)
@@ -151,7 +153,7 @@ def test_filters_of_duckdb_reach_the_queue(
     connection.register("copy", scan.to_table())
     decoded.reset()
     (count,) = connection.execute(f"SELECT count(*) FROM queue WHERE {text}").fetchone()
-    assert decoded.rows <= rows_max
+    assert decoded.rows <= rows_max + STARTS * ROWS
     expected = connection.execute(f"SELECT count(*) FROM copy WHERE {text}").fetchone()
     assert (count,) == expected
     assert count > 0
