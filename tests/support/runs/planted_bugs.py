@@ -16,14 +16,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from cec_store import indexes
 from cec_store.checkpoints.checkpointer import Checkpointer
 from cec_store.checkpoints.determinants import Determinants
 from cec_store.format import frame
 from cec_store.format.columns import Ints
 from cec_store.format.durable_end import DurableEnd
 from cec_store.format.frame import BadHeader
-from cec_store.indexes import stored
+from cec_store.indexes import stored, timestamp
 from cec_store.log import known_end, segment_file, tail, writer
 from cec_store.log import reopening as recovery
 from cec_store.log.forward_scan import running_crcs_of
@@ -312,7 +311,7 @@ def acknowledges_what_a_join_reads_again() -> None:
 @bug
 def trusts_the_index() -> None:
     stored.prove = lambda claim, chain: chain.frame_at(Address(claim.segment_id, claim.byte))
-    indexes.timestamp.prove = stored.prove
+    timestamp.prove = stored.prove
 
 
 @bug
