@@ -55,6 +55,11 @@ def since_base(number: int) -> int | None:
     return 0
 
 
+def floor_of(number: int) -> int:
+    """Return the last commit up to ``number`` that says all there is, or 0."""
+    return number - number % SINCE_EVERY[-1]
+
+
 class Operation(IntEnum):
     """Kind of a commit. Frozen on disk: never renumber, never reuse."""
 

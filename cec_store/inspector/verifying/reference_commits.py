@@ -10,11 +10,11 @@ import pyarrow.compute as pc
 
 from cec_store.errors import CecError, CorruptLog, NotAQueue
 from cec_store.format.by_reference.commits import (
-    SINCE_EVERY,
     Operation,
     ReferenceCommit,
     ReferenceObject,
     Since,
+    floor_of,
 )
 from cec_store.format.columns import Ints
 from cec_store.format.schema import RecordSchema
@@ -205,7 +205,7 @@ def _numbers_due(commits: set[int]) -> list[int]:
     record is lost with them.
     """
     newest = max(commits, default=-1)
-    oldest = max(1, newest - newest % SINCE_EVERY[-1])
+    oldest = max(1, floor_of(newest))
     while oldest > 1 and oldest - 1 in commits:
         oldest -= 1
     return [*range(min(1, newest + 1)), *range(oldest, newest + 1)]

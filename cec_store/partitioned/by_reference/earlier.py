@@ -22,11 +22,8 @@ from cec_store.partitioned.by_reference.registrations import (
     registered,
 )
 from cec_store.storage.names import (
-    LOG_FOLDER,
     acknowledgement_object_name,
-    commit_number_of,
     commit_object_name,
-    is_log_folder,
 )
 from cec_store.storage.stores.folders import AnyFolder
 from cec_store.storage.stores.new_trees import NewTree, new_folder
@@ -112,28 +109,15 @@ def copy_at(
         OutOfRange, CorruptLog: as :func:`state_at`.
         FileExistsError: there is something at ``target``.
     """
-    state = state_at(source_store, ReferenceLog(source_store), number)
+    log = ReferenceLog(source_store)
+    state = state_at(source_store, log, number)
     rows = dict.fromkeys(state.live.column("file").to_pylist())
     # Commit 0 makes it a queue, so it is the last one.
-    names = [*rows, *reversed(_log_objects(source_store, number))]
+    commits = reversed(log.numbers_below(number + 1))
+    names = [*rows, *map(commit_object_name, commits)]
     with new_folder(target) as tree:
         linked = sum(_take(tree, source, source_store, name) for name in names)
     return linked, len(names) - linked
-
-
-def _log_objects(store: Store, number: int) -> list[str]:
-    """Return the names of the commits up to this one, the first first."""
-    objects = []
-    for child in store.list(LOG_FOLDER):
-        if not (child.is_folder and is_log_folder(child.name)):
-            continue
-        folder = f"{LOG_FOLDER}/{child.name}"
-        names = [entry.name for entry in store.list(folder)]
-        for name in names:
-            of = commit_number_of(name)
-            if of is not None and of <= number:
-                objects.append((of, f"{folder}/{name}"))
-    return [name for _, name in sorted(objects)]
 
 
 def _take(tree: NewTree, source: AnyFolder, store: Store, name: str) -> bool:

@@ -19,6 +19,7 @@ from cec_store.format.by_reference.commits import (
     ReferenceCommit,
     ReferenceObject,
     Since,
+    floor_of,
     since_base,
 )
 from cec_store.partitioned.by_reference.ages import uptime_us
@@ -66,7 +67,7 @@ class QueueState:
     @property
     def floor(self) -> int:
         """Number of the last commit that says all there is; those before it may be deleted."""
-        return self.number - self.number % SINCE_EVERY[-1]
+        return floor_of(self.number)
 
     @property
     def salt(self) -> int:

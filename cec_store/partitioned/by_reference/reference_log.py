@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from cec_store.errors import CorruptLog, NotAQueue, QueueReplaced, StorageError
-from cec_store.format.by_reference.commits import SINCE_EVERY, ReferenceObject
+from cec_store.format.by_reference.commits import ReferenceObject, floor_of
 from cec_store.format.frame import (
     SEGMENT_HEADER_BYTES,
     BadHeader,
@@ -124,7 +124,7 @@ class ReferenceLog:
         newest = self._newest_number()
         header = self._header(state.number)
         is_same = header is None or (header.log_id, header.salt) == (state.log_id, state.salt)
-        if newest - newest % SINCE_EVERY[-1] <= state.number or not is_same:
+        if floor_of(newest) <= state.number or not is_same:
             return None
         anew = self.at(newest)
         return anew if anew.log_id == state.log_id else None
@@ -221,15 +221,15 @@ class ReferenceLog:
                 return None
             raise CorruptLog(self._path(number), 0, "a commit is missing") from None
 
-    def numbers_below(self, floor: int) -> list[int]:
-        """Return the numbers of the commits that are there between commit 0 and this one."""
+    def numbers_below(self, stop: int) -> list[int]:
+        """Return the numbers of the commits that are there and below this one, in their order."""
         numbers = []
         folders = [entry.name for entry in self._store.list(LOG_FOLDER) if entry.is_folder]
         for folder in filter(is_log_folder, folders):
-            if int(folder) * COMMITS_PER_FOLDER < floor:
+            if int(folder) * COMMITS_PER_FOLDER < stop:
                 inside = self._store.list(f"{LOG_FOLDER}/{folder}")
                 numbers += [commit_number_of(entry.name) for entry in inside]
-        return sorted(number for number in numbers if number and number < floor)
+        return sorted(number for number in numbers if number is not None and number < stop)
 
     def _header(self, number: int) -> SegmentHeader | None:
         try:

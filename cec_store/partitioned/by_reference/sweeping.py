@@ -49,7 +49,8 @@ def delete_commits(store: Store, log: ReferenceLog, state: QueueState) -> int:
     if not floor or log.made_us(floor) > store_now_us(store) - GRACE_US:
         return 0
     if log.commit(floor).since is not None:  # else it would not have fitted into a frame
-        store.delete(commit_object_name(number) for number in log.numbers_below(floor))
+        old = (number for number in log.numbers_below(floor) if number)
+        store.delete(commit_object_name(number) for number in old)
     return floor
 
 

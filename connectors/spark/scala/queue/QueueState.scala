@@ -21,7 +21,7 @@ private[cecstore] final case class QueueState(
   val look = new Look
 
   /** The last commit that says all there is; those before it may be deleted. */
-  def floor: Long = number - number % QueueState.SinceEvery.last
+  def floor: Long = QueueState.floorOf(number)
 
   /** Of commit `number`, by which it is known again. */
   def salt: Long = salts(number)
@@ -93,6 +93,9 @@ private[cecstore] object QueueState {
   /** The commit since which commit `number` says what came, 0 for all there is; none where it does not say. */
   def sinceBase(number: Long): Option[Long] = if (number == 0 || number % SinceEvery.head != 0) None else
     Some(SinceEvery.tail.find(number % _ != 0).fold(0L)(wider => number - number % wider))
+
+  /** The last commit up to `number` that says all there is, or 0. */
+  def floorOf(number: Long): Long = number - number % SinceEvery.last
 
   /** From commit 0, or one that says all, up to the newest. Raises BadState. */
   def of(parts: Seq[LogObject]): QueueState = {

@@ -78,7 +78,7 @@ private[cecstore] final class ReferenceLog(store: Store) extends Logging {
   private def openedAnew(state: QueueState): Option[QueueState] = if (!state.look.isOld) None else {
     val newest = newestNumber()
     val isSame = header(state.number).forall(found => found.logId.toIndexedSeq == state.logId && found.salt == state.salt)
-    val mayBeDeleted = newest - newest % QueueState.SinceEvery.last > state.number
+    val mayBeDeleted = QueueState.floorOf(newest) > state.number
     Option.when(mayBeDeleted && isSame)(stateAt(newest)).filter(_.logId == state.logId)
   }
 
