@@ -9,8 +9,8 @@ from cec_store.log.positions import Behind
 from cec_store.partitioned.by_reference.queue_state import QueueState
 from cec_store.partitioned.by_reference.reference_log import ReferenceLog
 
-_ENDS_KEPT = 64
-"""Commits whose ends are remembered, for readers that go from one to the next."""
+_KNOWN_MAX = 64
+"""Commits that are remembered: a search by halves asks for fewer, and readers go on from there."""
 
 
 class _Known(NamedTuple):
@@ -30,14 +30,13 @@ class CommitSearch:
     def __init__(self, log: ReferenceLog) -> None:
         self._log = log
         self._known: dict[int, _Known] = {}
-        self._ends: dict[int, Sequence[int]] = {}
 
     def behind(self, state: QueueState, offsets: Mapping[int, int]) -> Behind:
         """Return the first commit up to ``state`` with every record below these offsets.
 
         That is the first one that is left, where it was deleted.
         """
-        self._known[state.number] = _Known(state.salt, state.commit.ends)
+        self._remember(state.number, _Known(state.salt, state.commit.ends))
         below = [n for n, known in self._known.items() if not _reaches(known.ends, offsets)]
         low = max((n for n in below if n < state.number), default=-1)
         high = min((n for n in self._known if low < n <= state.number), default=state.number)
@@ -55,8 +54,6 @@ class CommitSearch:
             low, high = (low, middle) if is_reached else (middle, high)
         commit = self._commit(high, state)
         assert commit is not None, "no commit before the one found is asked for again"
-        kept = (low, high, state.number)
-        self._known = {n: known for n, known in self._known.items() if n in kept}
         return Behind(high, commit.salt)
 
     def _is_reached(self, number: int, state: QueueState, offsets: Mapping[int, int]) -> bool:
@@ -82,22 +79,22 @@ class CommitSearch:
 
     def ends(self, state: QueueState, number: int) -> Sequence[int] | None:
         """Return the next offset of each partition after a commit; ``None``: it was deleted."""
-        if number not in self._ends:
-            if len(self._ends) >= _ENDS_KEPT:
-                self._ends.pop(next(iter(self._ends)))
-            part = self._log.kept(number, state.floor)
-            if part is None:
-                return None
-            self._ends[number] = part.commit.ends
-        return self._ends[number]
+        commit = self._commit(number, state)
+        return None if commit is None else commit.ends
 
     def _commit(self, number: int, state: QueueState) -> _Known | None:
         if number not in self._known:
             part = self._log.kept(number, state.floor)
             if part is None:
                 return None
-            self._known[number] = _Known(part.salt, part.commit.ends)
+            self._remember(number, _Known(part.salt, part.commit.ends))
         return self._known[number]
+
+    def _remember(self, number: int, commit: _Known) -> None:
+        """Keep a commit, and let go of the one that was kept first where there are many."""
+        if number not in self._known and len(self._known) >= _KNOWN_MAX:
+            del self._known[next(iter(self._known))]
+        self._known[number] = commit
 
 
 def _has_more(ends: Sequence[int], offsets: Mapping[int, int]) -> bool:
