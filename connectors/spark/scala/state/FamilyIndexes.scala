@@ -45,7 +45,8 @@ private[state] final class FamilyIndexes(rows: RowsTable, isOrdered: Int => Bool
     var row = whole.nextLive(0)
     while (row < whole.count) {
       val moved = packed.appendFrom(whole, row, whole.kinds(row))
-      apply(whole.family(row)).swap(whole.keys, whole.keyStart(row), whole.keyLength(row), packed.reference(moved))
+      if (moved != row)
+        apply(whole.family(row)).move(whole.keys, whole.keyStart(row), whole.keyLength(row), whole.reference(row), packed.reference(moved))
       undoLog.note(moved, undoLog.before(row))
       row = whole.nextLive(row + 1)
     }

@@ -138,6 +138,7 @@ private[cecstore] object Instance {
   /** Row ranges of the frames of a part; one, unless it is large. A row above the limit has a frame of its own. */
   def cuts(rows: Rows): Seq[(Int, Int)] = {
     def bytesUpto(row: Int): Long = rows.keyEnds(row).toLong + rows.valueEnds(row) + row.toLong * BytesPerRow
+    if (bytesUpto(rows.count) <= bodyBytes) return Seq((0, rows.count))
     val ends = ArrayBuffer(0)
     (1 until rows.count).foreach(row => if (bytesUpto(row + 1) - bytesUpto(ends.last) > bodyBytes) ends += row)
     ends += rows.count

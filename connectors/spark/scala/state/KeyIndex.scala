@@ -15,6 +15,10 @@ private[cecstore] trait KeyIndex {
   final def swap(key: Array[Byte], from: Int, length: Int, reference: Long): Long =
     put(key, from, length, reference, replace = true)
   def delete(key: Array[Byte], from: Int, length: Int): Unit
+  /** Give the key, of which `held` is known to be the reference, another one. */
+  def move(key: Array[Byte], from: Int, length: Int, held: Long, reference: Long): Unit = swap(key, from, length, reference)
+  /** Delete the key, of which `held` is known to be the reference. */
+  def deleteHeld(key: Array[Byte], from: Int, length: Int, held: Long): Unit = delete(key, from, length)
   /** All references; keys may be put and removed while it is read. */
   def references: Iterator[Long]
 }
@@ -60,7 +64,26 @@ private[cecstore] final class HashIndex(rows: RowsTable, sizeHint: Int) extends 
 
   override def delete(key: Array[Byte], from: Int, length: Int): Unit = {
     val slot = slotOf(HashIndex.hash(key, from, length), key, from, length)
-    if (slot >= 0) { references_(slot) = Deleted; size_ -= 1 }
+    if (slot >= 0) deleteAt(slot)
+  }
+
+  override def move(key: Array[Byte], from: Int, length: Int, held: Long, reference: Long): Unit =
+    references_(slotHolding(HashIndex.hash(key, from, length), held)) = reference
+
+  override def deleteHeld(key: Array[Byte], from: Int, length: Int, held: Long): Unit =
+    deleteAt(slotHolding(HashIndex.hash(key, from, length), held))
+
+  private def deleteAt(slot: Int): Unit = { references_(slot) = Deleted; size_ -= 1 }
+
+  /** The slot of a reference that is there: no key is read, which with many keys is where the time goes. */
+  private def slotHolding(hash: Int, held: Long): Int = {
+    val mask = references_.length - 1
+    var slot = hash & mask
+    while (references_(slot) != held) {
+      if (references_(slot) == Absent) throw new IllegalStateException(s"no key of this hash has the reference $held")
+      slot = (slot + 1) & mask
+    }
+    slot
   }
 
   override def references: Iterator[Long] = {

@@ -107,11 +107,11 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
     open -= 1
     if (inDelta(old) && kindOf(old) == Open) {
       rowsOf(old).markDead(old.toInt)
-      index(family).delete(key, from, length)
+      index(family).deleteHeld(key, from, length, old)
     } else {
       makeRoom(length, 0)
       val row = delta.append(Result, family, key, from, length, key, 0, 0)
-      index(family).swap(key, from, length, delta.reference(row))
+      index(family).move(key, from, length, old, delta.reference(row))
       replace(old, row)
     }
   }
@@ -166,7 +166,8 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
       val (in, row) = (rows(oldestId), oldestRow)
       makeRoom(in.keyLength(row), in.valueLength(row))
       val copy = delta.appendFrom(in, row, Check)
-      replace(index(in.family(row)).swap(in.keys, in.keyStart(row), in.keyLength(row), delta.reference(copy)), copy)
+      index(in.family(row)).move(in.keys, in.keyStart(row), in.keyLength(row), in.reference(row), delta.reference(copy))
+      replace(in.reference(row), copy)
       bytes += in.keyLength(row) + in.valueLength(row)
       val was = oldestId
       advance()
@@ -241,7 +242,7 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
       nextOffset += part.count
       (0 until part.count).foreach(row => if (part.kinds(row) == Result) {
         part.markDead(row)
-        index(part.family(row)).delete(part.keys, part.keyStart(row), part.keyLength(row))
+        index(part.family(row)).deleteHeld(part.keys, part.keyStart(row), part.keyLength(row), part.reference(row))
       })
       part.trim()
     }
