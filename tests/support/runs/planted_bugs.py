@@ -435,7 +435,7 @@ def keeps_the_rows_of_a_version_that_a_replica_goes_back_from() -> None:
 @bug
 def drops_replicas_before_their_task_has_come_to_them() -> None:
     provider.plant(
-        "replicas/ReplicaHost.scala", ".filter(key => here(key.of))", ".filter(_ => false)"
+        "replicas/ReplicaHost.scala", ".filter(isLeftOver).foreach(drop)", ".foreach(drop)"
     )
 
 
