@@ -1,8 +1,8 @@
 """Warm replicas of state partitions on a real standalone cluster: master, workers, executors.
 
 A count and a sum by key of random rows, 8,000,000 keys in 8 partitions on 4 executors of one core
-each, all on this machine. Three applications, one after the other: with `replicas=1`, without, and
-with Spark's HDFS-backed provider.
+each, all on this machine. Five applications, one after the other: with `replicas=1`, without, the
+same two by window and key behind a watermark, and with Spark's HDFS-backed provider.
 
 lost_executor_batch_vs_none  the slowest batch after an executor was killed by SIGKILL, less what it
                              took Spark to notice, with replicas over without
@@ -10,6 +10,8 @@ replica_load_vs_cold         what the stores that moved took to load after a kil
                              with over without
 load_vs_cold_in_mid_batch    the same after kills at any moment: Spark may have fixed already where
                              a batch's tasks run, and tries those of the lost executor anywhere
+..._watermark_...            the same of the count by window; each batch looks for what is due, and
+                             finds nothing
 cpal_latency_vs_direct       how much longer the batch at a migration is than the median of those
                              that follow, by CPAL over direct, to executors without a replica
 cpal_load_vs_direct          what the new owner read before that batch, by CPAL over direct, in time
@@ -32,6 +34,9 @@ TARGETS = {
     "lost_executor_batch_vs_none": "at most 0.7",
     "replica_load_vs_cold": "at most 0.1",
     "load_vs_cold_in_mid_batch": "report",
+    "lost_executor_batch_watermark_vs_none": "report",
+    "replica_load_watermark_vs_cold": "report",
+    "replica_batch_watermark_overhead": "report",
     "cpal_latency_vs_direct": "at most 0.1",
     "cpal_load_vs_direct": "report",
     "replica_batch_overhead": "at most 1.1",
@@ -84,12 +89,14 @@ def load_vs_cold(warm: Outcome, cold: Outcome, moment: str) -> float:
 
 
 def main() -> None:
-    with options(__doc__, turns=(3, 1), takes="about three minutes") as chosen:
+    with options(__doc__, turns=(3, 1), takes="about five minutes") as chosen:
         joins = 10 if chosen.quick else 30
         # Batches in which nothing happens differ by a sixth: what a move adds shows in many only.
         moves = 2 if chosen.quick else 4 * chosen.rounds
         warm = told("warm", chosen, replicas=1, moves=moves, joins=joins)
         cold = told("cold", chosen)
+        timed_warm = told("timed, warm", chosen, replicas=1, is_timed=True)
+        timed_cold = told("timed, cold", chosen, is_timed=True)
         # It never moves a partition, however few keys there are.
         built_in = told(
             "hdfs", chosen, keys=200_000, provider="hdfs", kills=0, joins=joins, every_s=0.0
@@ -100,6 +107,11 @@ def main() -> None:
                 / median(cold.after_kill_ms),
                 "replica_load_vs_cold": load_vs_cold(warm, cold, BEGIN),
                 "load_vs_cold_in_mid_batch": load_vs_cold(warm, cold, MIDDLE),
+                "lost_executor_batch_watermark_vs_none": median(timed_warm.after_kill_ms)
+                / median(timed_cold.after_kill_ms),
+                "replica_load_watermark_vs_cold": load_vs_cold(timed_warm, timed_cold, BEGIN),
+                "replica_batch_watermark_overhead": median(timed_warm.batch_ms)
+                / median(timed_cold.batch_ms),
                 "cpal_latency_vs_direct": extra_ms(warm, "cpal") / extra_ms(warm, "direct"),
                 "cpal_load_vs_direct": median(warm.move_load_ms["cpal"])
                 / max(1.0, median(warm.move_load_ms["direct"])),

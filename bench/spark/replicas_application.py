@@ -39,6 +39,8 @@ class Task:
     """Moves by each protocol."""
     every_s: float = 0.0
     """Between the starts of two batches once the keys are there; 0: one after the other."""
+    is_timed: bool = False
+    """Count by window as well, behind a watermark; no window of the run expires."""
     joins: int = 0
     """Batches to wait, at most, until a new executor owns its share; 0: none joins."""
 
@@ -60,7 +62,11 @@ class Application:
         value = f.col("value")
         random = f.pmod(f.xxhash64(value), f.lit(task.keys))
         keyed = rows.load().withColumn("key", f.when(value < task.keys, value).otherwise(random))
-        counted = keyed.groupBy("key").agg(f.count("*").alias("count"), f.sum("value").alias("sum"))
+        keys: list[Any] = ["key"]
+        if task.is_timed:
+            keyed = keyed.withWatermark("timestamp", "10 seconds")
+            keys.append(f.window("timestamp", "1 day"))
+        counted = keyed.groupBy(*keys).agg(f.count("*").alias("count"), f.sum("value").alias("sum"))
         writer = counted.writeStream.format("noop").outputMode("update")
         self.checkpoint = task.folder / "checkpoint"
         self._writer = writer.option("checkpointLocation", str(self.checkpoint))

@@ -5,7 +5,8 @@ our provider and a queue as output. Its driver, Python and JVM, is killed by SIG
 is from there to the next batch in the checkpoint's log of commits. The fresh start begins at the
 moment of the kill. They take turns.
 
-`spark_passive_vs_restart`: the median with a standby over that of a fresh start.
+`spark_passive_vs_restart`: the median with a standby over that of a fresh start;
+`spark_passive_watermark_vs_restart`: the same of a count by window and key behind a watermark.
 
 `spark_active_gap_vs_batch`: of a query that reads a queue and has an active standby, the longest
 time between two batches in the output queue, over the median of these times; one driver of two is
@@ -26,6 +27,7 @@ from support.spark.standby_runs import Driver, await_batch, faults_of, fill_inpu
 
 TARGETS = {
     "spark_passive_vs_restart": "at most 0.35",
+    "spark_passive_watermark_vs_restart": "report",
     "spark_passive_s": "report",
     "spark_restart_s": "report",
     "spark_active_gap_vs_batch": "at most 3.75",
@@ -40,19 +42,19 @@ EVERY_MS = 400
 MISSES = 3
 
 
-def kill_to_batch_s(folder: Path, primary: Driver) -> tuple[Driver, float]:
+def kill_to_batch_s(folder: Path, primary: Driver, **asked: Any) -> tuple[Driver, float]:
     """Kill it, and start the application anew; the new driver, and seconds to its first batch."""
     last = newest(folder)
     began_s = time.monotonic()
     primary.send(signal.SIGKILL)
-    fresh = Driver(folder, "primary", misses=MISSES)
+    fresh = Driver(folder, "primary", misses=MISSES, **asked)
     await_batch(folder, max(last, newest(folder)) + 1)
     return fresh, time.monotonic() - began_s
 
 
-def kill_to_takeover_s(folder: Path, primary: Driver) -> tuple[Driver, float]:
+def kill_to_takeover_s(folder: Path, primary: Driver, **asked: Any) -> tuple[Driver, float]:
     """The same, with a standby that waits."""
-    standby = Driver(folder, "standby", misses=MISSES)
+    standby = Driver(folder, "standby", misses=MISSES, **asked)
     standby.wait_for("warm")
     began_s = time.monotonic()
     primary.send(signal.SIGKILL)
@@ -92,10 +94,10 @@ def active_gap(folder: Path) -> tuple[float, float]:
     return max(gaps_s), statistics.median(gaps_s)
 
 
-def passive_and_restart(folder: Path, rounds: int) -> tuple[float, float]:
+def passive_and_restart(folder: Path, rounds: int, is_timed: bool = False) -> tuple[float, float]:
     """Median seconds from a kill to the next batch, with a standby and by a fresh start."""
     folder.mkdir()
-    drivers = [Driver(folder, "primary", misses=MISSES)]
+    drivers = [Driver(folder, "primary", misses=MISSES, is_timed=is_timed)]
     fresh_s: list[float] = []
     standby_s: list[float] = []
     try:
@@ -106,26 +108,28 @@ def passive_and_restart(folder: Path, rounds: int) -> tuple[float, float]:
                 (fresh_s, kill_to_batch_s),
             ):
                 await_batch(folder, newest(folder) + BATCHES_BEFORE)
-                driver, passed_s = replace(folder, drivers[-1])
+                driver, passed_s = replace(folder, drivers[-1], is_timed=is_timed)
                 drivers[-1].end()
                 drivers.append(driver)
                 times_s.append(passed_s)
     finally:
         for driver in drivers:
             driver.end()
-    faults = faults_of(folder / "queue")
+    faults = faults_of(folder / "queue", is_timed=is_timed)
     assert faults == [], faults
     print(f"standby {standby_s}, fresh start {fresh_s}")
     return statistics.median(standby_s), statistics.median(fresh_s)
 
 
 def main() -> None:
-    with options(__doc__, turns=(7, 3), takes="about three minutes") as chosen:
+    with options(__doc__, turns=(7, 3), takes="about five minutes") as chosen:
         warm_s, cold_s = passive_and_restart(chosen.folder / "passive", chosen.rounds)
+        timed = passive_and_restart(chosen.folder / "timed", chosen.rounds, is_timed=True)
         gap_s, batch_s = active_gap(chosen.folder / "active")
         report(
             {
                 "spark_passive_vs_restart": warm_s / cold_s,
+                "spark_passive_watermark_vs_restart": timed[0] / timed[1],
                 "spark_passive_s": warm_s,
                 "spark_restart_s": cold_s,
                 "spark_active_gap_vs_batch": gap_s / batch_s,

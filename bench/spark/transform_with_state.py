@@ -3,9 +3,9 @@
 A processor in Scala keeps a value, a list, a map with up to four keys and timers for each of
 1,000,000 keys: one batch brings each key once, then 20 batches bring 100,000 updates of random ones
 each. Every key has a timer that is an hour away; each update of one key in 16 sets one that fires
-in the next batch. 2 partitions on 2 cores, noop sink; ours syncs each commit, RocksDB does not.
-Each store runs in a JVM of its own, in turn, and is then started again in a new one, to the end of
-a batch of 10,000.
+in the next batch. Times are event times behind a watermark of no delay. 2 partitions on 2 cores,
+noop sink; ours syncs each commit, RocksDB does not. Each store runs in a JVM of its own, in turn,
+and is then started again in a new one, to the end of a batch of 10,000.
 
 tws_batch_p50_vs_rocksdb   a batch of updates from trigger to end; medians of batches and of rounds
 tws_restart_vs_rocksdb     from the start of the query in a new JVM to the end of its first batch

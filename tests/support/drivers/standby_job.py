@@ -3,12 +3,14 @@
 `folder`; `role`: "primary", "standby", "either", for one below `cec-store standby`, or "shadow", an
 active standby; `checkpoint`, its name; `input`, the queue whose values it reads, if it does not
 make them; `primary`, the name of the checkpoint that a shadow follows; `rows` a batch; `every_ms`;
-`misses`, of signs of life; `log_level`, of Spark; `place`, a URL, where the checkpoint and the
-queue are if not in `folder`, and the `storage_options` that it needs. Says what it did on stdout,
-one JSON object a line, and goes on until it is killed or its query fails.
+`is_timed`, to count by windows of a second behind a watermark; `misses`, of signs of life;
+`log_level`, of Spark; `place`, a URL, where the checkpoint and the queue are if not in `folder`,
+and the `storage_options` that it needs. Says what it did on stdout, one JSON object a line, and
+goes on until it is killed or its query fails.
 
 Batch b brings the values [b × rows, (b + 1) × rows), however often it is begun, and one output row
-for each key among them: how often the key came, the sum of its values, and b.
+for each key among them: how often the key came, the sum of its values, and b. All rows of a batch
+have one time, a second after those of the batch before: by windows each batch counts anew.
 """
 
 from __future__ import annotations
@@ -32,12 +34,14 @@ KEYS = 1_009
 START_MS = 1_700_000_000_000
 
 
-def expected(rows: int, batches: int) -> pa.Table:
+def expected(rows: int, batches: int, is_timed: bool = False) -> pa.Table:
     """Computed without Spark: all output of so many batches, by batch and key."""
     n, total = np.zeros(KEYS, np.int64), np.zeros(KEYS, np.int64)
     tables = []
     for batch in range(batches):
         values = np.arange(batch * rows, (batch + 1) * rows)
+        if is_timed:
+            n[:], total[:] = 0, 0
         keys = values * 7919 % KEYS
         np.add.at(n, keys, 1)
         np.add.at(total, keys, values)
@@ -68,16 +72,16 @@ class Job:
 
     def start(self) -> Any:
         rows = self.order["rows"]
-        counted = (
-            self.source(rows)
-            .groupBy((f.col("value") * 7919 % KEYS).alias("k"))
-            .agg(
-                f.count("*").alias("n"),
-                f.sum("value").alias("total"),
-                f.max(f.expr(f"value div {rows}")).alias("batch"),
-            )
+        source, keys = self.source(rows), [(f.col("value") * 7919 % KEYS).alias("k")]
+        if self.order.get("is_timed"):
+            source = source.withWatermark("timestamp", "10 seconds")
+            keys.append(f.window("timestamp", "1 second"))
+        counted = source.groupBy(*keys).agg(
+            f.count("*").alias("n"),
+            f.sum("value").alias("total"),
+            f.max(f.expr(f"value div {rows}")).alias("batch"),
         )
-        writer = counted.writeStream.format("cec").outputMode("update")
+        writer = counted.drop("window").writeStream.format("cec").outputMode("update")
         writer = writer.option("checkpointLocation", self.checkpoint)
         writer = writer.trigger(processingTime=f"{self.order['every_ms']} milliseconds")
         return writer.start(self.queue)

@@ -101,7 +101,11 @@ def fill_input(path: Path, batches: int) -> str:
 
 
 def faults_of(
-    queue: Path | str, rows: int = ROWS, storage_options: StorageOptions | None = None
+    queue: Path | str,
+    rows: int = ROWS,
+    storage_options: StorageOptions | None = None,
+    *,
+    is_timed: bool = False,
 ) -> list[str]:
     """What a run without failure would have written otherwise."""
     came = (
@@ -111,7 +115,7 @@ def faults_of(
     )
     order = [("batch", "ascending"), ("k", "ascending"), ("n", "ascending")]
     batches = came["batch"].to_pylist()
-    due = expected(rows, max(batches) + 1)
+    due = expected(rows, max(batches) + 1, is_timed)
     came, due = (pa.table(each).combine_chunks().sort_by(order) for each in (came, due))
     if came.num_rows != due.num_rows:
         return [f"{came.num_rows} rows where {due.num_rows} are due"]
