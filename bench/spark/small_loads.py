@@ -30,7 +30,7 @@ KEYS = 1_000
 BATCHES = 3
 """Batches of each process, so that the stores that the next one loads have had some commits."""
 STEP_S = 10
-"""From the rows of one batch to those of the next; also the span of a window."""
+"""Seconds from the rows of one batch to those of the next; also the span of a window."""
 START_US = 1_767_225_600_000_000
 
 

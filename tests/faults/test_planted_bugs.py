@@ -29,6 +29,14 @@ REPLICAS = "connectors/provider/test_replicas.py"
 DUE_ROWS = "connectors/provider/test_due_rows.py::test_narrowed_scan_gives_the_rows_that_are_due"
 WATERMARKS = "faults/test_watermarks.py"
 MERGED = "a frame of another lineage in a merged segment is not its place"
+JOINT_BUGS = {
+    "goes_on_with_a_version_whose_write_failed": (
+        "the last of a join's stores raises what the write of another has raised"
+    ),
+    "gives_a_joins_state_back_while_it_is_written": (
+        "a task that ends between a join's commits waits for their writes"
+    ),
+}
 REPLICA_BUGS = (
     "uses_a_replica_of_another_lineage",
     "keeps_the_rows_of_a_version_that_a_replica_goes_back_from",
@@ -45,11 +53,12 @@ NEED_SPARK = {
     MERGED_BUG,
     *REPLICA_BUGS,
     *TRANSFORM_BUGS,
+    *JOINT_BUGS,
     *OF_DUE_ROWS,
     *OF_HINTS,
 }
 CAUGHT_BY = {
-    **{bug: f"{RULE}[{fact}]" for bug, fact in TRANSFORM_BUGS.items()},
+    **{bug: f"{RULE}[{fact}]" for bug, fact in (TRANSFORM_BUGS | JOINT_BUGS).items()},
     **dict.fromkeys(REPLICA_BUGS, REPLICAS),
     **dict.fromkeys(OF_DUE_ROWS, DUE_ROWS),
     **dict.fromkeys(OF_HINTS, f"{WATERMARKS}::test_scans_read_what_may_be_due_and_no_more"),

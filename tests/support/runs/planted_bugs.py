@@ -440,6 +440,20 @@ def drops_replicas_before_their_task_has_come_to_them() -> None:
 
 
 @bug
+def goes_on_with_a_version_whose_write_failed() -> None:
+    provider.plant("state/Instance.scala", "isLost_ = true; throw e", "throw e")
+
+
+@bug
+def gives_a_joins_state_back_while_it_is_written() -> None:
+    provider.plant(
+        "store/JoinStores.scala",
+        "    task.addTaskCompletionListener[Unit](_ => one.await())\n",
+        "",
+    )
+
+
+@bug
 def uses_a_torn_replica() -> None:
     """Follows frame by frame where a version has several, and stays where a read broke off."""
     file = "replicas/Replica.scala"

@@ -13,7 +13,7 @@ private[cecstore] final case class Commit(
 /**
  * Appends commits to segments of its own. docs/format.md §9. After a failed write or sync the segment is never
  * touched again: the next commit begins another, on the last version that succeeded. Only the thread of the
- * task that owns the instance calls it.
+ * task that owns the instance calls it; another may [[Writing.run]] what it has encoded, while it does something else.
  *
  * @param isLastToCount whether a commit has to stand behind all that are in the directory: checkpoint format V1
  * @param ordinalSeen the highest ordinal in the directory when the base was loaded
@@ -36,8 +36,8 @@ private[cecstore] final class SegmentWriter(
   /** False once a file system turned out to publish whole objects only. */
   var grows = true
 
-  /** Make the version durable on top of `base`; returns where it ends, and the bytes written. */
-  def append(base: Base, commit: Commit): (Base, Long) = {
+  /** Begin the write of a version on top of `base`, where the one before is durable. */
+  def append(base: Base, commit: Commit): Writing = {
     val highest = if (isLastToCount) folder.list().lastOption else None
     val isHighest = output != null && highest.forall(_ <= StateLog.mergedId(header.segmentId))
     val goesOn = isHighest && (last eq base) && bytes < segmentBytes && output.hold()
@@ -47,20 +47,38 @@ private[cecstore] final class SegmentWriter(
       ordinal = math.max(ordinal, highest.fold(0L)(_ >>> 32))
       begin(base)
     }
-    var end = base
-    val parts = head.iterator ++ commit.bodies.flatMap { case (body, records) =>
-      val (made, frame) = frameOf(end, commit, body, records, isLast = !commit.bodies.hasNext)
-      end = made
+    val growing = if (goesOn) Some(output) else None
+    output = null // until it has succeeded
+    new Writing(base, commit, growing, before, head)
+  }
+
+  /** A version on its way into the log. */
+  final class Writing private[SegmentWriter] (
+      base: Base, commit: Commit, growing: Option[SegmentOutput], before: Long, head: Seq[Array[Byte]]) {
+    private var end_ = base
+    private var parts = head.iterator ++ commit.bodies.flatMap { case (body, records) =>
+      val (made, frame) = frameOf(end_, commit, body, records, isLast = !commit.bodies.hasNext)
+      end_ = made
       frame
     }
-    val growing = output
-    output = null // until it has succeeded
-    output = if (goesOn) { growing.append(before, parts, isSynced); growing }
-      else folder.create(header.segmentId, parts, isSynced)
-    grows = output.grows
-    if (isSynced) syncedBytes = bytes
-    last = end
-    (end, bytes - before)
+
+    /** Have all of it in memory, so that [[end]] is known before it is written. */
+    def encode(): Unit = parts = parts.toVector.iterator
+
+    /** Make it durable. Another thread may do so, for which who goes on with this writer waits. */
+    def run(): Unit = {
+      output = growing match {
+        case Some(grown) => grown.append(before, parts, isSynced); grown
+        case None => folder.create(header.segmentId, parts, isSynced)
+      }
+      grows = output.grows
+      if (isSynced) syncedBytes = bytes
+      last = end_
+    }
+
+    /** Where the version ends, once it is encoded or written. */
+    def end: Base = end_
+    def writtenBytes: Long = bytes - before
   }
 
   private def begin(base: Base): Seq[Array[Byte]] = {

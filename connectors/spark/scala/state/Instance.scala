@@ -26,11 +26,13 @@ private[cecstore] final class Instance(
   var opened = 0
   /** A commit was made since a task took it. */
   var hasCommitted = false
+  /** A version that it stands at has not come into the log: it is of no use any more. */
+  @volatile private var isLost_ = false
 
   // Of the last commit.
   var renewedRecords = 0L
   var appendedBytes = 0L
-  var appendMs = 0L
+  @volatile var appendMs = 0L
   var extentRecords = 0L
   /** False until a progress report has had the figures of the load. */
   var isLoadReported = false
@@ -76,13 +78,15 @@ private[cecstore] final class Instance(
   /** The version before, while the state can still be taken back to it. */
   def beforeBase: Option[Base] = Option(previous)
   def grows: Boolean = writer.grows
+  def isLost: Boolean = isLost_
 
   /** Stand at this version, going one commit back if that is what it takes; false if it cannot. */
   def moveTo(version: Long, uniqueId: Option[String]): Boolean = {
     // Empty at a later version is what was asked for once, not what the log holds there.
     def is(b: Base): Boolean =
       b != null && b.version == version && (if (b.isEmpty) version == 0 else uniqueId.forall(_ == b.uniqueId))
-    if (is(base_)) true
+    if (isLost_) false
+    else if (is(base_)) true
     else if (is(previous)) {
       state.rollback()
       base_ = previous
@@ -102,8 +106,13 @@ private[cecstore] final class Instance(
 
   private def rollback(): Unit = if (isWriting) { isWriting = false; state.rollback() }
 
-  /** Write what was put since [[begin]], and the oldest footprints again as the policy asks. */
-  def commit(version: Long): Unit = {
+  /**
+   * Write what was put since [[begin]], and the oldest footprints again as the policy asks.
+   *
+   * @param mayWait whether a small version may be left to who calls what is returned, on any thread: the state stands
+   *                at it, but it is not in the log before. The owner goes on once that has returned or raised
+   */
+  def commit(version: Long, mayWait: Boolean = false): Option[() => Unit] = {
     val started = System.nanoTime()
     val changes = state.compact().map(_.count).sum
     renewedRecords = state.renew(target, started + checkTimeMs * 1000000L)
@@ -117,14 +126,23 @@ private[cecstore] final class Instance(
       ((rows, cutsOfPart), renewed) <- parts.iterator.zip(cuts).zip(renewedFrom)
       (from, until) <- cutsOfPart
     } yield Body.encode(rows, from, until, renewed, version, timestampUs, compressionLevel) -> (until - from)
-    val (end, bytes) = writer.append(base_, Commit(version, bodies, extentRecords, state.openWindows, timestampUs))
-    state.markCommitted(cuts.map(_.size), bytes)
+    val writing = writer.append(base_, Commit(version, bodies, extentRecords, state.openWindows, timestampUs))
+    val waits = mayWait && cuts.map(_.size).sum == 1
+    if (waits) writing.encode() else writing.run()
+    state.markCommitted(cuts.map(_.size), writing.writtenBytes)
     previous = base_
-    base_ = end
+    base_ = writing.end
     isWriting = false
     hasCommitted = true
-    appendedBytes = bytes
+    appendedBytes = writing.writtenBytes
     appendMs = (System.nanoTime() - started) / 1000000
+    Option.when(waits)(() => writeLater(writing))
+  }
+
+  private def writeLater(writing: writer.Writing): Unit = {
+    val started = System.nanoTime()
+    try writing.run() catch { case e: Throwable => isLost_ = true; throw e }
+    appendMs += (System.nanoTime() - started) / 1000000
   }
 
   def close(): Unit = writer.close()

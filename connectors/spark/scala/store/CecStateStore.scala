@@ -315,7 +315,7 @@ private[cecstore] final class CecStateStore(
   override def commit(): Long = {
     if (stage != Updating || isReadOnly) throw outOfOrder("commit")
     instance.exclusively(generation) {
-      provider.commit(instance, version + 1)
+      provider.commit(instance, version + 1, JointCommits.of(this))
       base = instance.base
       stage = Committed
     }
@@ -325,7 +325,7 @@ private[cecstore] final class CecStateStore(
 
   override def abort(): Unit = {
     if (stage == Committed) throw outOfOrder("abort")
-    if (stage == Updating && !isReadOnly) instance.rollback(generation)
+    if (stage == Updating && !isReadOnly) { instance.rollback(generation); JointCommits.of(this).foreach(_.leave(id)) }
     if (stage == Updating) { stage = Ended; onEnd() }
   }
 

@@ -14,7 +14,7 @@ import org.apache.spark.sql.cecstore.log.{Base, FrameAt, Maintenance, Mounts, Se
 import org.apache.spark.sql.cecstore.replicas.{LoadFigures, OwnedStore, ReplicaHost, StoreKey}
 import org.apache.spark.sql.cecstore.sparks.{NewestProvider, SnapshotReports, StoreErrors, StoreSettings}
 import org.apache.spark.sql.cecstore.state.{Instance, LiveState, LoadRate, RowTime, StateLoader}
-import org.apache.spark.sql.cecstore.store.{CecMetrics, CecStateStore, ChangeReader, FamilyCodec, InstancePool, JoinStores, LoadErrors, ScanHint, Settings, SparksSettings, TimePlace}
+import org.apache.spark.sql.cecstore.store.{CecMetrics, CecStateStore, ChangeReader, FamilyCodec, InstancePool, JoinStores, JointCommits, LoadErrors, ScanHint, Settings, SparksSettings, TimePlace}
 import org.apache.spark.sql.errors.QueryExecutionErrors
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
@@ -127,7 +127,7 @@ class CecStateStoreProvider extends NewestProvider with Logging {
     if (isNew) task.foreach(_.addTaskCompletionListener[Unit](_ => pool.giveBack(owner, instance, generation)))
     val onEnd = if (task.nonEmpty) () => () else () => pool.release(owner, instance, generation)
     val store = new CecStateStore(this, instance, version, isReadOnly, id, task.nonEmpty, onEnd)
-    if (!isReadOnly) task.foreach(JoinStores.opened(_, store))
+    if (!isReadOnly) task.foreach { task => JoinStores.opened(task, store); JointCommits.opened(task, store) }
     store
   }
 
@@ -208,8 +208,13 @@ class CecStateStoreProvider extends NewestProvider with Logging {
       isFromReplica)
   }
 
-  private[cecstore] def commit(instance: Instance, version: Long): Unit = {
-    instance.commit(version)
+  /** Commit the version; `together` with others that the task makes, where it has some. */
+  private[cecstore] def commit(instance: Instance, version: Long, together: Option[JointCommits]): Unit = {
+    val waiting = instance.commit(version, mayWait = together.nonEmpty)
+    together.fold(committed(instance, version))(_.add(id_, waiting, () => committed(instance, version)))
+  }
+
+  private def committed(instance: Instance, version: Long): Unit = {
     maintenance.committed(instance.base, instance.grows)
     owned.foreach(_.committed(instance.base, instance.state.openWindows, instance.state.memoryBytes))
     StoreSettings.report(conf, version, id_, hadoopConf)

@@ -74,7 +74,7 @@ private[cecstore] final class InstancePool(folder: SegmentFolder) extends Loggin
   }
 
   private def keep(instance: Instance): Instance = {
-    val isNewest = !isClosed && (idle == null || instance.hasCommitted || idle.base.version <= instance.base.version)
+    val isNewest = !isClosed && !instance.isLost && (idle == null || instance.hasCommitted || idle.base.version <= instance.base.version)
     instance.hasCommitted = false
     val left = if (isNewest) { val old = idle; idle = instance; old } else instance
     if (left eq idle) null else left

@@ -83,6 +83,7 @@ object NarrowFiles {
 
   def register(conf: Configuration): Unit = {
     conf.set("fs.objects.impl", classOf[ObjectFiles].getName)
+    conf.set("fs.gated.impl", classOf[GatedFiles].getName)
     conf.set("fs.flaky.impl", classOf[FlakyFiles].getName)
     conf.set("fs.synced.impl", classOf[SyncedFiles].getName)
     conf.set("fs.leased.impl", classOf[LeasedFiles].getName)

@@ -66,9 +66,9 @@ private[cecstore] object Golden {
     val bodies = middle.zip(middle.tail).map { case (from, until) =>
       Body.encode(rows, from, until, changed, number, now, settings.compressionLevel) -> (until - from)
     }
-    val (end, bytes) = writing.append(base, Commit(
-      number, bodies.iterator, state.extentRecords, state.openWindows, now))
-    state.markCommitted(Seq(bodies.size), bytes)
-    end
+    val made = writing.append(base, Commit(number, bodies.iterator, state.extentRecords, state.openWindows, now))
+    made.run()
+    state.markCommitted(Seq(bodies.size), made.writtenBytes)
+    made.end
   }
 }

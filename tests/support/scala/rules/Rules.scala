@@ -4,13 +4,13 @@ import java.nio.file.{Files, Path, Paths}
 import java.util.concurrent.Executors
 
 import scala.collection.immutable.{TreeMap, Vector}
-import scala.util.Try
+import scala.util.{Failure, Success, Try}
 
 import org.apache.spark.sql.execution.streaming.state._
 
 /** One fact after the other about a provider, each in a folder of its own: `ok`, or what is wrong. */
 object Rules {
-  private val all: Seq[(String, Setting => Unit)] = Handles.rules ++ LoadingRules.rules ++ TransformRules.rules ++ UpkeepRules.rules
+  private val all: Seq[(String, Setting => Unit)] = Handles.rules ++ LoadingRules.rules ++ TransformRules.rules ++ UpkeepRules.rules ++ JointRules.rules
 
   def run(words: Arguments): Programs.Result = of(all, words)
   def ofReplicas(words: Arguments): Programs.Result = of(ReplicaRules.rules, words)
@@ -73,8 +73,10 @@ final class Setting(val folder: Path, val words: Arguments, val v2: Boolean) {
 
 object Setting {
   /** The error of a call that has to fail. */
-  def refused(call: => Any): Throwable =
-    Try(call).fold(identity, got => throw new Wrong(s"not refused: $got"))
+  def refused(call: => Any): Throwable = Try(call) match {
+    case Failure(error) => error
+    case Success(got) => throw new Wrong(s"not refused: $got")
+  }
 
   def inThread[T](body: => T): T = {
     val threads = Executors.newSingleThreadExecutor()
