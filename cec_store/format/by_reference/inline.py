@@ -47,13 +47,15 @@ def inline_bytes(segments: pa.RecordBatch) -> int:
         ValueError: they do not, or a segment that is removed is one of them.
     """
     own = segments.filter(_is_own(segments))
+    if not own.num_rows:
+        return 0
     sizes = own.column("bytes").to_numpy()
-    if pc.any(own.column("removed")).as_py():
-        raise ValueError("inline frames that are removed")
     ends = np.cumsum(sizes)
+    if pc.any(own.column("removed")).as_py() or (sizes <= 0).any() or (ends <= 0).any():
+        raise ValueError("inline frames that cannot be")
     if (own.column("byte").to_numpy() != ends - sizes).any():
         raise ValueError("inline frames that do not follow one another")
-    return int(ends[-1]) if len(ends) else 0
+    return int(ends[-1])
 
 
 def placed(segments: pa.RecordBatch, number: int, frames_byte: int) -> pa.RecordBatch:

@@ -41,14 +41,14 @@ def objects() -> dict[str, ReferenceObject]:
     many = [{**SEGMENT, "first_offset": 7 * n, "removed": n % 3 == 0} for n in range(5000)]
     return {
         **{f"{made.number}.commit": made for made in golden},
-        "72.commit": ReferenceObject(
-            72,
+        "76.commit": ReferenceObject(
+            76,
             log_id,
             append,
             segments_of(many[:2]),
             2**40,
             3,
-            (71, 2),
+            (75, 2),
             Since((64, 2**64 - 1), segments_of(many)),
         ),
         "5.commit": ReferenceObject(
@@ -94,6 +94,7 @@ def test_objects_of_either_side_are_read_by_the_other(tmp_path: Path) -> None:
         golden = object_of(name)
         file = tmp_path / "in" / f"{golden.number}.commit"
         shutil.copy(FOLDER / f"{name}.bin", file)
+        written[file.name] = ReferenceObject.decode(file.read_bytes(), name, golden.number)
     said = run_jvm("logObjects", **{"in": tmp_path / "in", "out": tmp_path / "out"})
     assert said == {name: shown(found) for name, found in written.items()}
     for name, found in written.items():
