@@ -28,6 +28,7 @@ from cec_store.storage.stores.by_url import store_at
 from cec_store.storage.stores.store import Store
 from support.command_line.json_schemas import check
 from support.command_line.verify import document, run
+from support.places.layouts import put_into_objects
 from support.stores.copies import contents, in_memory
 from support.stores.needed import need
 
@@ -54,7 +55,9 @@ def make(path: str | Path) -> None:
 
 
 @pytest.fixture(params=["local", "memory"])
-def path(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def path(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Rows are in data objects here; of others: test_inline_queues.py."""
+    put_into_objects(monkeypatch)
     if request.param == "memory":
         need("fsspec")
     path = str(tmp_path / "q") if request.param == "local" else in_memory()

@@ -15,7 +15,13 @@ import zstandard
 from cec_store.errors import CorruptLog, upgrade_needed
 from cec_store.format.bodies import compress, inflated
 from cec_store.format.by_reference.commit_body import CommitBody
-from cec_store.format.by_reference.inline import NO_SCHEMA, InlineFrames, inline_bytes, placed
+from cec_store.format.by_reference.inline import (
+    COMMIT_TYPES,
+    NO_SCHEMA,
+    InlineFrames,
+    inline_bytes,
+    placed,
+)
 from cec_store.format.by_reference.whole_segment import FrameParts
 from cec_store.format.frame import (
     NONE,
@@ -39,7 +45,6 @@ SINCE_EVERY = (4, 64, 4096)
 """A commit at a multiple of one of these says what came since the last multiple of the next; of the
 last one since the beginning."""
 _COMPRESSION_LEVEL = 3
-_TYPES = (FrameType.COMMIT.value,)
 _INTEGERS = range(-(2**63), 2**63)
 
 
@@ -327,13 +332,15 @@ def _bodies_of(header: SegmentHeader, data: bytes) -> list[CommitBody]:
         BadHeader: a frame is not sound, or another; or what follows are not its inline frames.
         ValueError, OSError, zstandard.ZstdError: a body is none of a commit.
     """
-    frames = FramesInMemory(data, header.salt, _TYPES)
+    frames = FramesInMemory(data, header.salt, COMMIT_TYPES)
     running_crc = header.running_crc
     bodies: list[CommitBody] = []
 
     def prove(byte: int, frame: FrameHeader) -> None:
         nonlocal running_crc
         running_crc = follows(running_crc, frame)
+        if frame.type != FrameType.COMMIT:
+            raise BadHeader("a frame of records where a commit is due")
         if frame.stream_id != (SINCE_STREAM if bodies else RECORD_STREAM) or len(bodies) > 1:
             raise BadHeader(f"a frame of stream {frame.stream_id}, as number {len(bodies) + 1}")
         if frame.codec not in (Codec.NONE, Codec.ZSTD):

@@ -29,7 +29,8 @@ NO_SCHEMA = 0
 """Byte of the SCHEMA frame in the headers of inline frames: commit 0 has the schema."""
 OWN = ""
 """File of an inline segment in its own commit, as it is stored."""
-_TYPES = (FrameType.COMMIT.value, FrameType.BATCH.value)
+COMMIT_TYPES = (FrameType.COMMIT.value, FrameType.BATCH.value)
+"""Types of the frames of an object of `log/`."""
 
 
 class InlineFrames(NamedTuple):
@@ -92,7 +93,7 @@ def prove_chain(data: bytes, path: str) -> None:
         running_crc = follows(running_crc, frame)
 
     def header_at(byte: int) -> FrameHeader:
-        return decode_frame_header(data, byte, _TYPES)
+        return decode_frame_header(data, byte, COMMIT_TYPES)
 
     for item in whole_frames(header_at, SEGMENT_HEADER_BYTES, len(data), None, prove):
         if isinstance(item, Bad):
