@@ -360,9 +360,17 @@ def _bodies_of(header: SegmentHeader, data: bytes) -> list[CommitBody]:
         byte += item[1].frame_bytes
         if len(bodies) == 1:
             stop = len(data) - inline_bytes(bodies[0].segments)
-    if byte > stop or not bodies:
+    # An object that is cut by as many bytes as `since` has must not pass for one without it.
+    if byte > stop or not bodies or _is_commit(frames, byte):
         raise BadHeader(f"it ends before its {'inline frames' if bodies else 'commit'}")
     return bodies
+
+
+def _is_commit(frames: FramesInMemory, byte: int) -> bool:
+    try:
+        return frames.header_at(byte).type == FrameType.COMMIT
+    except BadHeader:
+        return False
 
 
 def _check_segments(segments: pa.RecordBatch, partitions: int) -> None:

@@ -2,7 +2,7 @@ package org.apache.spark.sql.cecstore.queue
 
 import java.util.Arrays
 import org.apache.spark.sql.cecstore.format._
-import scala.util.Using
+import scala.util.{Try, Using}
 import scala.util.control.NonFatal
 
 /** Rows of a partition that one object holds, as a commit says it: docs/format.md §11 explains each number. */
@@ -89,7 +89,9 @@ private[cecstore] object LogObject {
     val (commit, stored) = CommitBody.decode(first)
     val frames = bytes.length - inlineBytes(stored)
     val second = Option.when(end.at < frames)(bodyAt(found, bytes, end.at, end.chain, Format.SinceStream))
-    if (second.fold(end.at)(_._2.at) != frames) throw new BadFrame("it does not end where its inline frames do")
+    // An object that is cut by as many bytes as `since` has must not pass for one without it.
+    val isCut = second.isEmpty && Try(frameAt(bytes, end.at)).toOption.exists(_._1.salt == found.salt)
+    if (isCut || second.fold(end.at)(_._2.at) != frames) throw new BadFrame("it does not end where its inline frames do")
     def placed(rows: IndexedSeq[Segment]) = rows.map { s =>
       if (s.isOwn) s.copy(file = Names.commit(number), byte = frames + s.byte) else s
     }
