@@ -249,7 +249,9 @@ def test_commit(case: dict[str, Any]) -> None:
     for row in found.segments.to_pylist():
         if row["file"] == own:
             frames = [*frames_of(row, data[row["byte"] :][: row["bytes"]])]
-            assert [isinstance(frame, ReferencedFrame) for frame in frames] == [True] * row["frames"]
+            assert [isinstance(frame, ReferencedFrame) for frame in frames] == [True] * row[
+                "frames"
+            ]
             assert not any(frame.problem for frame in frames)  # type: ignore[union-attr]
     prove_chain(data, case["name"])
 
