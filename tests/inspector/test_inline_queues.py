@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from inspector.test_reference_queues import COMMITS, flip, live, make, replace, rows
 
 from cec_store.errors import CorruptLog
 from cec_store.format.frame import FRAME_HEADER_BYTES
@@ -19,6 +18,7 @@ from cec_store.storage.stores.by_url import store_at
 from cec_store.storage.stores.store import Store
 from support.command_line.json_schemas import check
 from support.command_line.verify import document, run
+from support.places.verified_queues import COMMITS, flip, live, make, replace, rows
 from support.stores.copies import contents, in_memory
 from support.stores.needed import need
 

@@ -238,7 +238,7 @@ class ReferenceObject:
     """Number and salt of the commit that it goes on from: the one before, or that of `since`."""
     since: Since | None = None
     inline: Sequence[InlineFrames] = field(default=(), repr=False, compare=False)
-    """Of the segments whose file is :data:`.inline.OWN`, in their order: to be encoded with it."""
+    """Frames of the segments whose file is :data:`.inline.OWN`, in order, to be encoded with it."""
 
     def at_once(self) -> ReferenceObject:
         """Return what came since an earlier commit as one commit, where this says it; else this."""

@@ -9,13 +9,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from partitioned.by_reference.test_old_commits import (
-    COMMITS,
-    FLOOR,
-    AgedObjects,
-    long_history,
-    write_old,
-)
 
 from cec_store.errors import CorruptLog
 from cec_store.format.by_reference.commit_body import segments_of
@@ -32,6 +25,7 @@ from cec_store.partitioned.by_reference.reference_log import ReferenceLog
 from cec_store.partitioned.by_reference.segment_objects import SegmentMaker
 from cec_store.storage.names import commit_number_of, commit_object_name
 from cec_store.storage.stores.local_store import LocalStore
+from support.places.commits_in_memory import COMMITS, FLOOR, AgedObjects, long_history, write_old
 from support.spark.jvm import run_jvm
 from support.vectors.commits import OBJECTS, object_of
 from support.vectors.make import FOLDER

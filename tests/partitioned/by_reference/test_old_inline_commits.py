@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from partitioned.by_reference.test_old_commits import Clock as Uptime
 
 from cec_store import PartitionedQueue, read_queue
 from cec_store.errors import OutOfRange
@@ -24,6 +23,7 @@ from cec_store.partitioned.by_reference.reference_log import ReferenceLog
 from cec_store.partitioned.by_reference.sweeping import delete_commits
 from cec_store.storage.names import LOG_FOLDER, commit_number_of, commit_object_name
 from cec_store.storage.stores.by_url import store_at
+from support.places.commits_in_memory import Clock as Uptime
 from support.runs.counts import crash_count
 from support.stores.clocked import ClockedStore
 
