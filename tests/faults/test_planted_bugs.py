@@ -25,6 +25,8 @@ TRANSFORM_BUGS = {
     "reads_the_chunk_of_a_list_twice": "a long list is read whole and once",
 }
 STANDBYS = "standby/test_takeovers.py::test_what_a_primary_does_up_to_the_fence_counts"
+INLINE = "partitioned/by_reference/test_inline_commits.py"
+RACE = "test_writers_that_race_append_each_once"
 REPLICAS = "connectors/provider/test_replicas.py"
 DUE_ROWS = "connectors/provider/test_due_rows.py::test_narrowed_scan_gives_the_rows_that_are_due"
 WATERMARKS = "faults/test_watermarks.py"
@@ -113,6 +115,11 @@ CAUGHT_BY = {
     ),
     "lets_a_consumer_acknowledge_that_was_taken_over": (
         "queues/test_takeovers.py::test_a_consumer_that_was_taken_over_acknowledges_nothing_more"
+    ),
+    "deletes_commits_whose_rows_count": "partitioned/by_reference/test_old_inline_commits.py",
+    "takes_inline_rows_from_one_frame_further": f"{INLINE}::{RACE}",
+    "takes_its_own_commit_for_another_writers": (
+        f"{INLINE}::test_a_commit_whose_reply_is_lost_counts_once[inline-lost]"
     ),
     "takes_over_before_it_fences": STANDBYS,
     "trims_held_output_by_what_was_taken": STANDBYS,

@@ -15,6 +15,8 @@ from cec_store.errors import CorruptLog, UnsupportedVersion
 from cec_store.format.acknowledgement import Acknowledgement
 from cec_store.format.bodies import decode_body, encode_body, inflated
 from cec_store.format.by_reference.commits import ReferenceObject
+from cec_store.format.by_reference.inline import prove_chain
+from cec_store.format.by_reference.segment_frames import ReferencedFrame, frames_of
 from cec_store.format.checksum import crc32c, with_crc
 from cec_store.format.durable_end import SLOTS_AT, decode_durable_ends
 from cec_store.format.ends import Verdict
@@ -229,24 +231,40 @@ def test_commit(case: dict[str, Any]) -> None:
     """Read as is expected, and made again with the same bytes but for their compression."""
     data, wanted = data_of(case), object_of(case["name"])
     found = ReferenceObject.decode(data, case["name"], wanted.number)
-    assert found == wanted
-    assert found.segments.to_pylist() == case["expect"]["segments"]
+    assert found == wanted.placed(len(data))
+    inline_at = len(data) - sum(
+        row["bytes"] for row in case["expect"]["segments"] if not row["file"]
+    )
+    own = f"log/{0:017d}/{wanted.number:020d}.commit"
+
+    def as_read(row: dict[str, Any]) -> dict[str, Any]:
+        return row if row["file"] else {**row, "file": own, "byte": inline_at + row["byte"]}
+
+    assert found.segments.to_pylist() == [*map(as_read, case["expect"]["segments"])]
     since = case["expect"].get("since")
     if since is not None:
         assert found.since is not None
-        assert found.since.segments.to_pylist() == since["segments"]
+        assert found.since.segments.to_pylist() == [*map(as_read, since["segments"])]
     assert raw_frames(data) == raw_frames(b"".join(wanted.encode()))
+    for row in found.segments.to_pylist():
+        if row["file"] == own:
+            frames = [*frames_of(row, data[row["byte"] :][: row["bytes"]])]
+            assert [isinstance(frame, ReferencedFrame) for frame in frames] == [True] * row[
+                "frames"
+            ]
+            assert not any(frame.problem for frame in frames)  # type: ignore[union-attr]
+    prove_chain(data, case["name"])
 
 
 def raw_frames(data: bytes) -> list[bytes]:
     """The segment header; of each frame the header before the sizes but for its chain CRC, which
-    is over compressed bytes; and the inflated body."""
+    is over compressed bytes, and the frame before, which stands behind some; the inflated body."""
     parts, byte = [data[:SEGMENT_HEADER_BYTES]], SEGMENT_HEADER_BYTES
     while byte < len(data):
-        frame = decode_frame_header(data, byte, (FrameType.COMMIT,))
+        frame = decode_frame_header(data, byte, (FrameType.COMMIT, FrameType.BATCH))
         body = pa.py_buffer(data[byte + FRAME_HEADER_BYTES :][: frame.body_bytes])
         raw = inflated(body, frame.codec, frame.raw_bytes).to_pybytes()
-        parts += [data[byte:][:12], data[byte:][16:112], raw]
+        parts += [data[byte:][:12], data[byte:][16:40], data[byte:][48:112], raw]
         byte += frame.frame_bytes
     return parts
 

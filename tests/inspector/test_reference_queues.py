@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from cec_store.errors import CorruptLog
@@ -28,49 +27,23 @@ from cec_store.storage.stores.by_url import store_at
 from cec_store.storage.stores.store import Store
 from support.command_line.json_schemas import check
 from support.command_line.verify import document, run
+from support.places.layouts import put_into_objects
+from support.places.verified_queues import COMMITS, flip, live, make, replace, rows
 from support.stores.copies import contents, in_memory
 from support.stores.needed import need
 
-SCHEMA = pa.schema([("at", pa.timestamp("us", "UTC")), ("key", pa.string()), ("n", pa.int64())])
-COMMITS = 9
 Hand = Callable[[Store], tuple[str, str, int | None]]
 
 
-def rows(first: int, count: int) -> pa.Table:
-    numbers = range(first, first + count)
-    at = pa.array([1_000_000 * n for n in numbers], pa.timestamp("us", "UTC"))
-    keys = [f"k{n % 7}" for n in numbers]
-    return pa.table({"at": at, "key": keys, "n": list(numbers)}, schema=SCHEMA)
-
-
-def make(path: str | Path) -> None:
-    """Three partitions, of 50 rows more with each of eight commits."""
-    queue = open_queue(
-        path, "a", schema=SCHEMA, partitions=3, key_columns=["key"], timestamp_column="at",
-        retention="7d", clock_us=lambda: 5,
-    )  # fmt: skip
-    for number in range(COMMITS - 1):
-        queue.append(rows(50 * number, 50))
-
-
 @pytest.fixture(params=["local", "memory"])
-def path(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def path(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Rows are in data objects here; of others: test_inline_queues.py."""
+    put_into_objects(monkeypatch)
     if request.param == "memory":
         need("fsspec")
     path = str(tmp_path / "q") if request.param == "local" else in_memory()
     make(path)
     return path
-
-
-def replace(store: Store, name: str, data: bytes) -> None:
-    store.delete([name])
-    store.create(name, [data])
-
-
-def flip(store: Store, name: str, byte: int) -> None:
-    data = bytearray(store.read(name))
-    data[byte] ^= 1
-    replace(store, name, bytes(data))
 
 
 def segments(store: Store) -> list[str]:
@@ -357,11 +330,6 @@ HANDS: list[Hand] = [
     swap_segments, lose_commit, lose_first_commit, flip_commit, foreign_commit, moved_commit,
     flip_since, wrong_since, wrong_claim,
 ]  # fmt: skip
-
-
-def live(store: Store) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = place_at(store.url).reference.state.live.to_pylist()
-    return found
 
 
 @pytest.mark.parametrize("hand", HANDS)

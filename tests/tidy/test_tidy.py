@@ -36,7 +36,7 @@ ORDER = {
     """,
     "format.by_columns": "messages dictionaries body",
     "format.by_reference": """
-        whole_segment segment_frames commit_body commits acknowledgements
+        whole_segment segment_frames commit_body inline commits acknowledgements
     """,
     "log": """
         frames options segment_file segment epochs notes known_end forward_scan positions reader

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any
@@ -15,7 +15,14 @@ import zstandard
 from cec_store.errors import CorruptLog, upgrade_needed
 from cec_store.format.bodies import compress, inflated
 from cec_store.format.by_reference.commit_body import CommitBody
-from cec_store.format.checksum import crc32c
+from cec_store.format.by_reference.inline import (
+    COMMIT_TYPES,
+    NO_SCHEMA,
+    InlineFrames,
+    inline_bytes,
+    placed,
+)
+from cec_store.format.by_reference.whole_segment import FrameParts
 from cec_store.format.frame import (
     NONE,
     RAW_BYTES_MAX,
@@ -38,7 +45,6 @@ SINCE_EVERY = (4, 64, 4096)
 """A commit at a multiple of one of these says what came since the last multiple of the next; of the
 last one since the beginning."""
 _COMPRESSION_LEVEL = 3
-_TYPES = (FrameType.COMMIT.value,)
 _INTEGERS = range(-(2**63), 2**63)
 
 
@@ -231,6 +237,8 @@ class ReferenceObject:
     after: tuple[int, int] | None = None
     """Number and salt of the commit that it goes on from: the one before, or that of `since`."""
     since: Since | None = None
+    inline: Sequence[InlineFrames] = field(default=(), repr=False, compare=False)
+    """Frames of the segments whose file is :data:`.inline.OWN`, in order, to be encoded with it."""
 
     def at_once(self) -> ReferenceObject:
         """Return what came since an earlier commit as one commit, where this says it; else this."""
@@ -246,16 +254,34 @@ class ReferenceObject:
             prev_segment=number, prev_bytes=0, prev_salt=salt, prev_chain=0,
             created_us=self.created_us,
         )  # fmt: skip
+        frames = FrameParts(header)
         body = CommitBody(self.commit._facts(), self.commit.starts, self.commit.ends, self.segments)
-        first = _frame(header, header.running_crc, RECORD_STREAM, body.encode(), body)
-        parts = [header.encode(), *first]
+        _add_frame(frames, RECORD_STREAM, body.encode(), body)
         if self.since is not None:
             body = self.since.body()
             raw = body.encode()
             if len(raw) <= RAW_BYTES_MAX:
-                chain = crc32c(first[0][-4:], header.running_crc)
-                parts += _frame(header, chain, SINCE_STREAM, raw, body)
-        return parts
+                _add_frame(frames, SINCE_STREAM, raw, body)
+        for segment in self.inline:
+            frames.add_records(segment.bodies, NO_SCHEMA, segment.salt)
+        return frames.parts
+
+    def placed(self, size: int) -> ReferenceObject:
+        """Return it as readers have it, of an object of ``size`` bytes: with places of all frames.
+
+        Raises:
+            ValueError: as :func:`.inline_bytes`; or `since` has others.
+        """
+        own_bytes = inline_bytes(self.segments)
+        since = self.since
+        if since is not None and inline_bytes(since.segments) != own_bytes:
+            raise ValueError("inline frames that came since an earlier commit, and not with this")
+        if not own_bytes:
+            return self
+        segments = placed(self.segments, self.number, size - own_bytes)
+        if since is not None:
+            since = replace(since, segments=placed(since.segments, self.number, size - own_bytes))
+        return replace(self, segments=segments, since=since, inline=())
 
     @classmethod
     def decode(cls, data: bytes, path: str, number: int) -> ReferenceObject:
@@ -275,6 +301,11 @@ class ReferenceObject:
             since = Since.of(rest[0], number) if rest else None
             if since is not None:
                 _check_segments(since.segments, len(commit.ends))
+            after = None if header.prev_segment == NONE else (header.prev_segment, header.prev_salt)
+            return cls(
+                number, header.log_id, commit, body.segments, header.created_us, header.salt,
+                after, since,
+            ).placed(len(data))  # fmt: skip
         except NewerVersion as error:
             raise upgrade_needed(path, str(error)) from None
         except BadHeader as error:
@@ -282,41 +313,34 @@ class ReferenceObject:
         except (ValueError, OSError, zstandard.ZstdError) as error:
             what = f"a commit that says what cannot be: {error}"
             raise CorruptLog(path, SEGMENT_HEADER_BYTES, what) from error
-        after = None if header.prev_segment == NONE else (header.prev_segment, header.prev_salt)
-        return cls(
-            number, header.log_id, commit, body.segments, header.created_us, header.salt, after,
-            since,
-        )  # fmt: skip
 
 
-def _frame(
-    header: SegmentHeader, running_crc: int, stream_id: int, raw: bytes, body: CommitBody
-) -> list[bytes]:
-    """Return the header and the stored body of a COMMIT frame."""
+def _add_frame(frames: FrameParts, stream_id: int, raw: bytes, body: CommitBody) -> None:
     count = body.segments.num_rows
     stored, raw_bytes, codec = compress(raw, _COMPRESSION_LEVEL, count)
     frame = FrameHeader(
-        type=FrameType.COMMIT, codec=codec, chain_crc=running_crc, salt=header.salt,
-        stream_id=stream_id, record_count=count, body_bytes=len(stored), raw_bytes=raw_bytes,
-        body_crc=crc32c(stored),
+        type=FrameType.COMMIT, codec=codec, stream_id=stream_id, record_count=count,
+        raw_bytes=raw_bytes,
     )  # fmt: skip
-    return [frame.encode(), stored]
+    frames.add(frame, stored)
 
 
 def _bodies_of(header: SegmentHeader, data: bytes) -> list[CommitBody]:
-    """Return the bodies of an object's one or two frames.
+    """Return the bodies of an object's one or two COMMIT frames.
 
     Raises:
-        BadHeader: a frame is not sound, or another, or not the last.
+        BadHeader: a frame is not sound, or another; or what follows are not its inline frames.
         ValueError, OSError, zstandard.ZstdError: a body is none of a commit.
     """
-    frames = FramesInMemory(data, header.salt, _TYPES)
+    frames = FramesInMemory(data, header.salt, COMMIT_TYPES)
     running_crc = header.running_crc
     bodies: list[CommitBody] = []
 
     def prove(byte: int, frame: FrameHeader) -> None:
         nonlocal running_crc
         running_crc = follows(running_crc, frame)
+        if frame.type != FrameType.COMMIT:
+            raise BadHeader("a frame of records where a commit is due")
         if frame.stream_id != (SINCE_STREAM if bodies else RECORD_STREAM) or len(bodies) > 1:
             raise BadHeader(f"a frame of stream {frame.stream_id}, as number {len(bodies) + 1}")
         if frame.codec not in (Codec.NONE, Codec.ZSTD):
@@ -327,12 +351,26 @@ def _bodies_of(header: SegmentHeader, data: bytes) -> list[CommitBody]:
             raise BadHeader(f"{body.segments.num_rows} segments, not {frame.record_count}")
         bodies.append(body)
 
-    for item in whole_frames(frames.header_at, SEGMENT_HEADER_BYTES, len(data), None, prove):
+    byte, stop = SEGMENT_HEADER_BYTES, len(data)
+    while byte < stop:
+        # One after the other, because the first one says where the last one ends.
+        item = next(whole_frames(frames.header_at, byte, stop, None, prove))
         if isinstance(item, Bad):
             raise (NewerVersion if item.newer else BadHeader)(item.reason)
-    if not bodies:
-        raise BadHeader("it ends before its commit")
+        byte += item[1].frame_bytes
+        if len(bodies) == 1:
+            stop = len(data) - inline_bytes(bodies[0].segments)
+    # An object that is cut by as many bytes as `since` has must not pass for one without it.
+    if byte > stop or not bodies or _is_commit(frames, byte):
+        raise BadHeader(f"it ends before its {'inline frames' if bodies else 'commit'}")
     return bodies
+
+
+def _is_commit(frames: FramesInMemory, byte: int) -> bool:
+    try:
+        return frames.header_at(byte).type == FrameType.COMMIT
+    except BadHeader:
+        return False
 
 
 def _check_segments(segments: pa.RecordBatch, partitions: int) -> None:

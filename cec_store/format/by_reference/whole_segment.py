@@ -64,40 +64,58 @@ class WholeSegment(NamedTuple):
         return batches
 
 
+class FrameParts:
+    """An object's bytes in the making: its header, and frames one behind the other."""
+
+    def __init__(self, header: SegmentHeader) -> None:
+        self._header = header
+        self._running_crc = header.running_crc
+        self.parts: list[bytes] = [header.encode()]
+        self.bytes = SEGMENT_HEADER_BYTES
+
+    def add(self, frame: FrameHeader, body: bytes, salt: int | None = None) -> None:
+        """Add a frame, of the object's salt if none is given."""
+        encoded = frame._replace(
+            salt=self._header.salt if salt is None else salt, chain_crc=self._running_crc,
+            body_bytes=len(body), body_crc=crc32c(body),
+        ).encode()  # fmt: skip
+        self.parts += (encoded, body)
+        self._running_crc = crc32c(encoded[-4:], self._running_crc)
+        self.bytes += len(encoded) + len(body)
+
+    def add_records(
+        self,
+        bodies: Sequence[Body],
+        schema_byte: int = SEGMENT_HEADER_BYTES,
+        salt: int | None = None,
+    ) -> None:
+        """Add BATCH frames, whose ``seq`` and offsets count from 0."""
+        offset = 0
+        previous = (NONE, 0)
+        for seq, body in enumerate(bodies):
+            byte = self.bytes
+            frame = FrameHeader(
+                type=FrameType.BATCH, codec=body.codec, seq=seq, schema_byte=schema_byte,
+                first_offset=offset, prev_segment=previous[0], prev_byte=previous[1],
+                min_timestamp_us=body.min_timestamp_us, max_timestamp_us=body.max_timestamp_us,
+                record_count=body.record_count, raw_bytes=body.raw_bytes,
+            )  # fmt: skip
+            self.add(frame, body.stored, salt)
+            previous = (self._header.segment_id, byte)
+            offset += body.record_count
+
+
 def encode_whole(
     header: SegmentHeader,
     schema: RecordSchema,
     bodies: Sequence[Body],
 ) -> list[bytes]:
-    """The segment's bytes, in parts. ``seq`` and offsets count from 0."""
-    parts = [header.encode()]
-    running_crc, at_byte = header.running_crc, SEGMENT_HEADER_BYTES
-
-    def add(frame: FrameHeader, body: bytes) -> None:
-        nonlocal running_crc, at_byte
-        encoded = frame._replace(
-            salt=header.salt, chain_crc=running_crc, body_bytes=len(body), body_crc=crc32c(body)
-        ).encode()
-        parts.extend((encoded, body))
-        running_crc = crc32c(encoded[-4:], running_crc)
-        at_byte += len(encoded) + len(body)
-
+    """Return the segment's bytes, in parts. ``seq`` and offsets count from 0."""
+    frames = FrameParts(header)
     message = schema.encode()
-    add(FrameHeader(type=FrameType.SCHEMA, raw_bytes=len(message)), message)
-    seq = offset = 0
-    previous = (NONE, 0)
-    for body in bodies:
-        byte = at_byte
-        frame = FrameHeader(
-            type=FrameType.BATCH, codec=body.codec, seq=seq,
-            first_offset=offset, prev_segment=previous[0], prev_byte=previous[1],
-            min_timestamp_us=body.min_timestamp_us, max_timestamp_us=body.max_timestamp_us,
-            record_count=body.record_count, raw_bytes=body.raw_bytes,
-        )  # fmt: skip
-        add(frame, body.stored)
-        previous = (header.segment_id, byte)
-        seq, offset = seq + 1, offset + body.record_count
-    return parts
+    frames.add(FrameHeader(type=FrameType.SCHEMA, raw_bytes=len(message)), message)
+    frames.add_records(bodies)
+    return frames.parts
 
 
 def decode_whole(data: bytes, path: str) -> WholeSegment:

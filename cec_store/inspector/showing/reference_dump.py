@@ -25,7 +25,7 @@ from cec_store.inspector.decoding.records import RecordDecoder
 from cec_store.inspector.showing.dump_filter import DumpFilter
 from cec_store.inspector.showing.dump_rows import DamageRow, FrameRow, NoteRow, Row
 from cec_store.partitioned.by_reference.reference_queue import ReferenceQueue
-from cec_store.storage.names import segment_id_of
+from cec_store.storage.names import commit_number_of, segment_id_of
 
 
 def dump_reference(queue: ReferenceQueue, number: int, selection: DumpFilter) -> Iterator[Row]:
@@ -94,7 +94,10 @@ class _Dumper:
 
     def segment(self, segment: dict[str, Any], data: Read) -> Iterator[Row]:
         path = f"{self._url}/{segment['file']}"
-        segment_id = segment_id_of(segment["file"].rpartition("-")[2].rpartition("/")[2])
+        name = segment["file"].rpartition("/")[2]
+        segment_id = commit_number_of(name)  # the commit's, where it holds the frames itself
+        if segment_id is None:
+            segment_id = segment_id_of(name.rpartition("-")[2])
         if self._wanted.segment_id not in (None, segment_id):
             return
         end = segment["first_offset"] + segment["records"]

@@ -10,6 +10,7 @@ import numpy as np
 
 from cec_store.errors import CecError, CorruptLog
 from cec_store.format.bodies import decode_body
+from cec_store.format.by_reference.inline import prove_chain
 from cec_store.format.by_reference.segment_frames import BadPlace, ReferencedFrame, frames_of
 from cec_store.format.by_reference.whole_segment import decode_whole
 from cec_store.format.columns import values_of
@@ -26,7 +27,7 @@ from cec_store.inspector.damage.reference_objects import (
 )
 from cec_store.inspector.verifying.results import BytesSoFar, TotalBytes, Verification
 from cec_store.partitioned.by_reference.queue_state import QueueState
-from cec_store.storage.names import DATA_FOLDER
+from cec_store.storage.names import DATA_FOLDER, LOG_FOLDER
 from cec_store.storage.stores.store import Store
 
 _READABLE = "no record is lost: readers go by what the commit says of the frames"
@@ -160,7 +161,11 @@ class SegmentChecks:
 
     def _around(self, segment: dict[str, Any], data: bytes, path: str) -> Iterator[Fault]:
         """Yield faults around the frames: in header and schema, and in bytes behind them."""
+        is_inline = segment["file"].startswith(f"{LOG_FOLDER}/")
         try:
+            if is_inline:
+                prove_chain(data, path)
+                return
             whole = decode_whole(data, path)
         except CorruptLog as error:
             kind = "segment-header" if not error.byte else "frame-damaged"

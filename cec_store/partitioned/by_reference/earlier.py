@@ -41,10 +41,10 @@ def state_at(store: Store, log: ReferenceLog, number: int) -> QueueState:
     if not 0 <= number <= newest.number:
         what = f"commit {number} is not there; the newest is {newest.number}"
         raise OutOfRange(f"{store.url}: {what}")
-    if log.kept(number, newest.floor) is None:
+    state = log.kept_at(number, newest.floor)
+    if state is None:
         what = f"commit {number} is deleted, being older than a day; choose a later one"
         raise OutOfRange(f"{store.url}: {what}")
-    state = log.at(number)
     listed: dict[str, set[str]] = {}
     for file in state.live.column("file").to_pylist():
         folder, _, name = file.rpartition("/")
@@ -111,10 +111,10 @@ def copy_at(
     """
     log = ReferenceLog(source_store)
     state = state_at(source_store, log, number)
-    rows = dict.fromkeys(state.live.column("file").to_pylist())
     # Commit 0 makes it a queue, so it is the last one.
-    commits = reversed(log.numbers_below(number + 1))
-    names = [*rows, *map(commit_object_name, commits)]
+    commits = [commit_object_name(commit) for commit in log.numbers_below(number + 1)[::-1]]
+    rows = dict.fromkeys(state.live.column("file").to_pylist())
+    names = [*(name for name in rows if name not in set(commits)), *commits]
     with new_folder(target) as tree:
         linked = sum(_take(tree, source, source_store, name) for name in names)
     return linked, len(names) - linked

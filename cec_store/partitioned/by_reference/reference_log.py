@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from cec_store.errors import CorruptLog, NotAQueue, QueueReplaced, StorageError
@@ -279,9 +279,20 @@ class ReferenceLog:
 
     def at(self, number: int) -> QueueState:
         """The queue after an earlier commit; raises :class:`CorruptLog` as :meth:`open`."""
-        parts = [self._part(number)]
-        while parts[-1].number and parts[-1].after is not None:
-            parts.append(self._part(*parts[-1].after))
+        state = self.kept_at(number, 0)
+        assert state is not None, "none is below commit 0"
+        return state
+
+    def kept_at(self, number: int, floor: int) -> QueueState | None:
+        """Return the same; ``None`` where one was deleted that says it: see :meth:`kept`."""
+        parts: list[ReferenceObject] = []
+        following: tuple[int, int | None] | None = (number, None)
+        while following is not None:
+            part = self._part(*following, floor)
+            if part is None:
+                return None
+            parts.append(part)
+            following = part.after if part.number else None
         parts.reverse()
         strangers = [part.number for part in parts if part.log_id != parts[-1].log_id]
         if strangers:
@@ -291,12 +302,15 @@ class ReferenceLog:
         except ValueError as error:
             raise self._inconsistent(number, str(error)) from error
 
-    def _part(self, number: int, salt: int | None = None) -> ReferenceObject:
+    def _part(self, number: int, salt: int | None, floor: int) -> ReferenceObject | None:
         """Return the commit of this salt, with what came since an earlier one where it says that.
 
-        ``None``: whichever it is. Raises :class:`CorruptLog` for another.
+        ``salt`` is ``None``: whichever it is. Raises :class:`CorruptLog` for another; ``None``
+        where it was deleted.
         """
-        part = self.commit(number)
+        part = self.kept(number, floor)
+        if part is None:
+            return None
         if salt not in (None, part.salt):
             what = "another commit than the one that the queue has gone on from"
             raise self._inconsistent(number, what)
@@ -376,7 +390,10 @@ class ReferenceLog:
             commit = replace(commit, salt=_salt(), after=(state.number, state.salt))
             following = state.after(commit)
             commit = replace(commit, since=following.since())
-            if not self._is_created(state, commit):
+            parts = commit.encode()
+            if commit.inline:  # only now is it known where its frames stand
+                following = state.after(commit.placed(sum(map(len, parts))))
+            if not self._is_created(state, commit, parts):
                 newer = self.refresh(state, proving=True)
                 if newer.number == state.number:
                     path = self._path(commit.number)
@@ -387,7 +404,9 @@ class ReferenceLog:
             break
         return state
 
-    def _is_created(self, state: QueueState, commit: ReferenceObject) -> bool:
+    def _is_created(
+        self, state: QueueState, commit: ReferenceObject, parts: Sequence[bytes]
+    ) -> bool:
         """Create the commit behind a state, proven; ``False``: the number is taken.
 
         The proof counts once the commit is there, since the queue may go until then. On local
@@ -395,7 +414,6 @@ class ReferenceLog:
         """
         if self._store.appends:
             self.prove(state)
-        parts = commit.encode()
         with self._mark.opened() as file:
             try:
                 self._store.create(commit_object_name(commit.number), parts)

@@ -10,6 +10,7 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ import pyarrow as pa
 
 from cec_store.errors import Poisoned, QueueReplaced, StorageError
 from cec_store.format.by_reference.commits import ReferenceObject
+from cec_store.format.by_reference.inline import INLINE_BYTES_MAX, InlineFrames
 from cec_store.format.records import fit_batches
 from cec_store.format.schema import RecordSchema
 from cec_store.partitioned.by_reference.ages import Stopwatch, require_young
@@ -27,6 +29,8 @@ from cec_store.partitioned.by_reference.segment_objects import SegmentMaker
 from cec_store.partitioned.spark_hash import partitions_of
 from cec_store.storage.stores.store import Store
 
+_SMALL_BYTES = 4 * INLINE_BYTES_MAX
+"""Bytes of rows, before they are compressed, that may be small enough for the commit itself."""
 _AT_ONCE = 8
 """Objects that are made at the same time."""
 _log = logging.getLogger(__name__)
@@ -68,16 +72,14 @@ class ReferenceWriter:
                 return state
             self._appended += 1
         state = self._log.young(state)
-        if self._store.appends:
-            self._log.prove(state)  # before rows are put where the queue was
         query, batch = transaction or (self._query, self._appended)
         if transaction is not None:
             state = self._log.refresh(state, proving=True)
             if state.commit.has(query, batch):
                 return self._passed_over(state, query, batch)
         watch = Stopwatch(self._clock_us)
-        pieces = self._made(makers, query, batch)
-        files = [piece["file"] for piece in pieces]
+        pieces, inline = self._finished(makers, state, query, batch)
+        files = [] if inline else [piece["file"] for piece in pieces]
 
         is_tried = False
 
@@ -87,22 +89,22 @@ class ReferenceWriter:
             is_stream = transaction is not None
             made = batch_after(now, query, batch, pieces, self._clock_us(), is_stream=is_stream)
             is_tried = made is not None
-            return made
+            return None if made is None else replace(made, inline=inline)
 
         try:
             after = self._log.add(state, commit)
         except QueueReplaced:
-            self._forget(pieces)
+            self._forget(files)
             raise
         except BaseException:
             # Whatever was in the way, an interrupt too: the commit may be there, and name them.
             if is_tried:
                 self._is_doubtful = transaction is None
             else:
-                self._forget(pieces)
+                self._forget(files)
             raise
         if (after.commit.query, after.commit.batch) != (query, batch):
-            self._forget(pieces)
+            self._forget(files)
             return self._passed_over(after, query, batch)
         return after
 
@@ -142,19 +144,42 @@ class ReferenceWriter:
             start, stop = int(cuts[number]), int(cuts[number + 1])
             yield number, sorted_rows.slice(start, stop - start)
 
-    def _made(
-        self, makers: Mapping[int, SegmentMaker], query: str, batch: int
-    ) -> Sequence[dict[str, Any]]:
-        """The objects of an append, several at a time."""
+    def _finished(
+        self, makers: Mapping[int, SegmentMaker], state: QueueState, query: str, batch: int
+    ) -> tuple[Sequence[dict[str, Any]], Sequence[InlineFrames]]:
+        """Return what the commit says of an append, and the frames that it holds if they are small.
+
+        Else each partition's are an object, of which several are made at a time.
+        """
+        if sum(maker.all_bytes for maker in makers.values()) <= _SMALL_BYTES:
+            for maker in makers.values():
+                maker.flush()
+            if sum(maker.stored_bytes for maker in makers.values()) <= INLINE_BYTES_MAX:
+                return self._inline(makers)
 
         def make(number: int) -> dict[str, Any] | None:
             return makers[number].finish(self._store, query, batch, number)
 
+        if self._store.appends:
+            self._log.prove(state)  # before rows are put where the queue was
         with ThreadPoolExecutor(_AT_ONCE, "cec-append") as pool:
             segments = list(pool.map(make, sorted(makers)))
-        return [segment for segment in segments if segment is not None]
+        return [segment for segment in segments if segment is not None], ()
 
-    def _forget(self, pieces: Sequence[Mapping[str, Any]]) -> None:
+    def _inline(
+        self, makers: Mapping[int, SegmentMaker]
+    ) -> tuple[Sequence[dict[str, Any]], Sequence[InlineFrames]]:
+        rows, frames, byte = [], [], 0
+        for number in sorted(makers):
+            finished = makers[number].finish_inline(number, byte)
+            if finished is not None:
+                row, segment = finished
+                rows.append(row)
+                frames.append(segment)
+                byte += row["bytes"]
+        return rows, frames
+
+    def _forget(self, files: Sequence[str]) -> None:
         """Delete what no commit will name; what stays is rubbish, and swept later."""
         with suppress(StorageError):
-            self._store.delete([piece["file"] for piece in pieces])
+            self._store.delete(files)

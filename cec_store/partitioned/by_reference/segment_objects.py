@@ -19,6 +19,7 @@ from cec_store.format.bodies import (
     decode_body,
     encode_columns,
 )
+from cec_store.format.by_reference.inline import OWN, InlineFrames
 from cec_store.format.by_reference.segment_frames import BadPlace, frames_of
 from cec_store.format.by_reference.whole_segment import encode_whole
 from cec_store.format.frame import (
@@ -43,7 +44,8 @@ cut, so that readers decode what their processor's cache still holds."""
 class SegmentMaker:
     """Rows of one partition that one task attempt has, on their way to one object.
 
-    Compressed frames are kept in memory until :meth:`finish`. For one thread.
+    Compressed frames are kept in memory until :meth:`finish`, or :meth:`finish_inline`. For one
+    thread.
     """
 
     def __init__(self, schema: RecordSchema, clock_us: Callable[[], int]) -> None:
@@ -76,9 +78,15 @@ class SegmentMaker:
         self._gathered.append(records)
         self._gathered_bytes += records.nbytes
         if self._gathered_bytes >= _FRAME_BYTES:
-            self._flush()
+            self.flush()
 
-    def _flush(self) -> None:
+    @property
+    def all_bytes(self) -> int:
+        """Bytes of the frames so far, and of the gathered rows before they are compressed."""
+        return self.stored_bytes + self._gathered_bytes
+
+    def flush(self) -> None:
+        """Make a frame of the rows that are gathered."""
         gathered, self._gathered, self._gathered_bytes = self._gathered, [], 0
         if not gathered:
             return
@@ -94,8 +102,7 @@ class SegmentMaker:
 
         ``first_offset`` is for the commit to say.
         """
-        self._flush()
-        bodies, self._bodies = self._bodies, []
+        bodies = self._taken()
         if not bodies:
             return None
         segment_id, salt, written_us = secrets.randbits(63), secrets.randbits(64), self._clock_us()
@@ -109,18 +116,44 @@ class SegmentMaker:
         byte = SEGMENT_HEADER_BYTES + len(parts[1]) + len(parts[2])
         name = data_object_name(query, batch, partition, segment_id)
         store.create(name, parts)
-        return {
-            "partition": partition,
-            "records": sum(body.record_count for body in bodies),
-            "file": name,
-            "byte": byte,
-            "bytes": sum(map(len, parts[3:])),
-            "salt": salt,
-            "least_us": min(body.min_timestamp_us for body in bodies),
-            "greatest_us": max(body.max_timestamp_us for body in bodies),
-            "frames": len(bodies),
-            "written_us": written_us,
-        }
+        return _row(partition, name, byte, salt, written_us, bodies)
+
+    def finish_inline(
+        self, partition: int, byte: int
+    ) -> tuple[dict[str, Any], InlineFrames] | None:
+        """Return what a commit has to say of the rows, and their frames, which it has to hold.
+
+        ``None`` without rows. ``byte`` counts from where its inline frames begin.
+        """
+        bodies = self._taken()
+        if not bodies:
+            return None
+        salt = secrets.randbits(64)
+        row = _row(partition, OWN, byte, salt, self._clock_us(), bodies)
+        return row, InlineFrames(salt, bodies)
+
+    def _taken(self) -> list[Body]:
+        self.flush()
+        bodies, self._bodies, self.stored_bytes = self._bodies, [], 0
+        return bodies
+
+
+def _row(
+    partition: int, name: str, byte: int, salt: int, written_us: int, bodies: Sequence[Body]
+) -> dict[str, Any]:
+    """Return what a commit says of these frames, but for ``first_offset``."""
+    return {
+        "partition": partition,
+        "records": sum(body.record_count for body in bodies),
+        "file": name,
+        "byte": byte,
+        "bytes": sum(FRAME_HEADER_BYTES + len(body.stored) for body in bodies),
+        "salt": salt,
+        "least_us": min(body.min_timestamp_us for body in bodies),
+        "greatest_us": max(body.max_timestamp_us for body in bodies),
+        "frames": len(bodies),
+        "written_us": written_us,
+    }
 
 
 def read_segment(

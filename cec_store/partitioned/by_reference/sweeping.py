@@ -13,7 +13,7 @@ from cec_store.format.frame import SEGMENT_HEADER_BYTES, BadHeader, decode_segme
 from cec_store.partitioned.by_reference.ages import GRACE_US, store_now_us
 from cec_store.partitioned.by_reference.queue_state import QueueState
 from cec_store.partitioned.by_reference.reference_log import ReferenceLog
-from cec_store.storage.names import DATA_FOLDER, commit_object_name
+from cec_store.storage.names import DATA_FOLDER, LOG_FOLDER, commit_object_name
 from cec_store.storage.stores.store import Store
 
 
@@ -30,9 +30,11 @@ def sweep_gone(store: Store, log: ReferenceLog, state: QueueState, after: int) -
         if log.made_us(number) > older_than_us:
             break
         rows = state.gone.filter(pc.equal(state.gone.column("removed_at"), number))
-        # A file may hold several segments, of which some still count.
-        is_needed = pc.is_in(rows.column("file"), value_set=state.live.column("file"))
-        store.delete(rows.column("file").filter(pc.invert(is_needed)).unique().to_pylist())
+        files = rows.column("file")
+        # A file may hold several segments, of which some still count. Commits go when they are old.
+        is_needed = pc.is_in(files, value_set=state.live.column("file"))
+        is_kept = pc.or_(is_needed, pc.starts_with(files, f"{LOG_FOLDER}/"))
+        store.delete(files.filter(pc.invert(is_kept)).unique().to_pylist())
         swept = number
     return swept
 
@@ -40,7 +42,8 @@ def sweep_gone(store: Store, log: ReferenceLog, state: QueueState, after: int) -
 def delete_commits(store: Store, log: ReferenceLog, state: QueueState) -> int:
     """Delete the commits before the last one that says all there is, but for commit 0.
 
-    Once that one is older than the grace period. Returns its number, and 0 as long as it is not.
+    Those stay whose inline frames count, or counted after that one. All stay until it is older than
+    the grace period. Returns its number, and 0 as long as it is not.
 
     Raises:
         CorruptLog: that one is missing or damaged.
@@ -49,8 +52,9 @@ def delete_commits(store: Store, log: ReferenceLog, state: QueueState) -> int:
     if not floor or log.made_us(floor) > store_now_us(store) - GRACE_US:
         return 0
     if log.commit(floor).since is not None:  # else it would not have fitted into a frame
-        old = (number for number in log.numbers_below(floor) if number)
-        store.delete(commit_object_name(number) for number in old)
+        old = (commit_object_name(number) for number in log.numbers_below(floor) if number)
+        kept = {name for part in (state.live, state.gone) for name in part["file"].to_pylist()}
+        store.delete(name for name in old if name not in kept)
     return floor
 
 
@@ -70,9 +74,10 @@ def counted_at(log: ReferenceLog, state: QueueState, moment_us: int) -> set[str]
             low = middle
         else:
             high = middle - 1
-    if log.kept(low, state.floor) is None:
-        low = state.floor  # deleted by somebody else, a moment later than this one
-    return set(log.at(low).live.column("file").to_pylist())
+    counted = log.kept_at(low, state.floor)
+    if counted is None:  # deleted by somebody else, a moment later than this one
+        counted = log.at(state.floor)
+    return set(counted.live.column("file").to_pylist())
 
 
 def rubbish(store: Store, state: QueueState, older_than_us: int) -> Iterator[tuple[str, int]]:

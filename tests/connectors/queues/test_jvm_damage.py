@@ -13,6 +13,7 @@ import zstandard
 from cec_store.format.checksum import crc32c, with_crc
 from cec_store.format.frame import FRAME_HEADER_BYTES, Codec, decode_frame_header
 from cec_store.opening import queue_at
+from support.places.layouts import LAYOUTS, put_into_objects
 from support.runs.counts import crash_count
 from support.spark.jvm_queues import FORMAT, append, read, refused
 
@@ -51,17 +52,27 @@ def table(rows: int) -> pa.Table:
 
 
 def data_file(path: Path) -> Path:
-    (found,) = (path / "data").rglob("*.seg")
-    return found
+    """The one that has the rows: of a small append the commit itself."""
+    (found,) = queue_at(path).state.live["file"].to_pylist()
+    return path / found
 
 
 def rows_of(session: Any, path: Path) -> pa.Table:
     return read(session, path).toArrow()
 
 
+@pytest.fixture(params=LAYOUTS)
+def layout(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Where the rows are."""
+    if request.param == "objects":
+        put_into_objects(monkeypatch)
+    return str(request.param)
+
+
 @pytest.fixture(params=[100, 3000], ids=["whole body", "by columns"])
-def queue(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+def queue(request: pytest.FixtureRequest, tmp_path: Path, layout: str) -> Path:
     append(tmp_path / "q", SCHEMA, [table(request.param)])
+    assert data_file(tmp_path / "q").suffix == (".commit" if layout == "inline" else ".seg")
     return tmp_path / "q"
 
 
@@ -136,7 +147,7 @@ def test_a_body_that_lies_with_right_checksums_does_no_harm(spark: Any, queue: P
 
 
 def test_a_stream_decodes_no_column_that_its_query_does_not_read(
-    spark: Any, tmp_path: Path
+    spark: Any, tmp_path: Path, layout: str
 ) -> None:
     append(tmp_path / "q", SCHEMA, [table(100)])
     file, frame_at = data_file(tmp_path / "q"), queue_at(tmp_path / "q").state.live["byte"][0]
@@ -162,14 +173,15 @@ def test_a_stream_decodes_no_column_that_its_query_does_not_read(
     assert file.name in said
 
 
-def test_what_a_commit_names_has_to_be_there(spark: Any, queue: Path) -> None:
+def test_what_a_commit_names_has_to_be_there(spark: Any, queue: Path, layout: str) -> None:
     file = data_file(queue)
     whole = file.read_bytes()
     file.write_bytes(whole[: len(whole) // 2])
     assert file.name in refused(lambda: read(spark, queue).collect())
     file.unlink()
     said = refused(lambda: read(spark, queue).collect())
-    assert "an object that a commit names is missing" in said
+    what = "the commit" if layout == "inline" else "an object that a commit names"
+    assert f"{what} is missing" in said
     assert file.name in said
 
 

@@ -3,12 +3,12 @@
 import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from partitioned.by_reference.test_old_commits import COMMITS, FLOOR, long_history, write_old
 
 from cec_store.errors import CorruptLog
 from cec_store.format.by_reference.commit_body import segments_of
@@ -19,10 +19,13 @@ from cec_store.format.by_reference.commits import (
     Since,
 )
 from cec_store.format.schema import RecordSchema
-from cec_store.partitioned.by_reference.reference_commits import batch_after, making
+from cec_store.partitioned.by_reference.queue_state import QueueState
+from cec_store.partitioned.by_reference.reference_commits import batch_after, making, merge_after
 from cec_store.partitioned.by_reference.reference_log import ReferenceLog
-from cec_store.storage.names import commit_object_name
+from cec_store.partitioned.by_reference.segment_objects import SegmentMaker
+from cec_store.storage.names import commit_number_of, commit_object_name
 from cec_store.storage.stores.local_store import LocalStore
+from support.places.commits_in_memory import COMMITS, FLOOR, AgedObjects, long_history, write_old
 from support.spark.jvm import run_jvm
 from support.vectors.commits import OBJECTS, object_of
 from support.vectors.make import FOLDER
@@ -41,14 +44,14 @@ def objects() -> dict[str, ReferenceObject]:
     many = [{**SEGMENT, "first_offset": 7 * n, "removed": n % 3 == 0} for n in range(5000)]
     return {
         **{f"{made.number}.commit": made for made in golden},
-        "72.commit": ReferenceObject(
-            72,
+        "76.commit": ReferenceObject(
+            76,
             log_id,
             append,
             segments_of(many[:2]),
             2**40,
             3,
-            (71, 2),
+            (75, 2),
             Since((64, 2**64 - 1), segments_of(many)),
         ),
         "5.commit": ReferenceObject(
@@ -94,6 +97,7 @@ def test_objects_of_either_side_are_read_by_the_other(tmp_path: Path) -> None:
         golden = object_of(name)
         file = tmp_path / "in" / f"{golden.number}.commit"
         shutil.copy(FOLDER / f"{name}.bin", file)
+        written[file.name] = ReferenceObject.decode(file.read_bytes(), name, golden.number)
     said = run_jvm("logObjects", **{"in": tmp_path / "in", "out": tmp_path / "out"})
     assert said == {name: shown(found) for name, found in written.items()}
     for name, found in written.items():
@@ -197,6 +201,48 @@ def test_old_commits_are_deleted_by_the_jvm_and_who_slept_there_goes_on(tmp_path
     for name in ("slept", "slept at 0"):
         assert said[name] == {"add": after, "refresh": after, "open": after}
     assert said["awake"]["refresh"].startswith("QueueReplaced")
+
+
+def test_the_jvm_keeps_old_commits_whose_rows_count(tmp_path: Path) -> None:
+    """Those of commits 7 and 4,000 do; those of 100 were merged after the last that says all."""
+    store = AgedObjects()
+    log, merge_at = ReferenceLog(store), FLOOR + 3
+    state = log.make(making(SCHEMA, 1, {}, 1))
+    while state.number < COMMITS:
+        number = state.number + 1
+        made = (
+            inline if number in (7, 100, 4_000) else merge_of_100 if number == merge_at else plain
+        )
+        state = log.add(state, made)
+    write_old(tmp_path / "q", store.held)
+    said = run_jvm("deleteOldCommits", path=tmp_path / "q")
+    assert said == {"before": FLOOR, "number": COMMITS}
+    names = [path.name for path in (tmp_path / "q").rglob("*.commit")]
+    left = sorted(number for name in names if (number := commit_number_of(name)) is not None)
+    assert left == [0, 7, 100, 4_000, *range(FLOOR, COMMITS + 1)]
+    opened = ReferenceLog(LocalStore(tmp_path / "q")).open()
+    assert opened.live.drop_columns("added").equals(state.live.drop_columns("added"))
+
+
+def plain(now: QueueState) -> ReferenceObject | None:
+    row = {**SEGMENT, "partition": 0, "file": f"data/q/{now.number}.seg"}
+    return batch_after(now, "q", 1, [row], 7, is_stream=False)
+
+
+def inline(now: QueueState) -> ReferenceObject | None:
+    maker = SegmentMaker(SCHEMA, lambda: 7)
+    maker.append(pa.record_batch({"n": [1, 2], "text": ["a", "b"]}, schema=SCHEMA.data))
+    finished = maker.finish_inline(0, 0)
+    assert finished is not None
+    made = batch_after(now, "q", 1, [finished[0]], 7, is_stream=False)
+    return None if made is None else replace(made, inline=[finished[1]])
+
+
+def merge_of_100(now: QueueState) -> ReferenceObject | None:
+    (row,) = (row for row in now.live.to_pylist() if row["file"] == commit_object_name(100))
+    gone = pa.Table.from_pylist([row], now.live.schema)
+    del row["added"]
+    return merge_after(now, gone, [{**row, "file": "data/merge/0/1.seg"}], 7)
 
 
 @pytest.mark.parametrize("count", [3, 4, 64, 70])

@@ -12,7 +12,10 @@ import pytest
 from pyspark.errors import PySparkException
 
 import cec_store
+from cec_store.inspector.places.places import place_at
+from cec_store.inspector.verifying.place import verify_place
 from cec_store.partitioned.by_reference.partitioned_queue import PartitionedQueue
+from support.places.layouts import put_into_objects
 from support.spark.jvm_sink import JVM, named, numbers, objects, queue_at, rows_of, writer
 
 SCHEMA = pa.schema([("n", pa.int64())])
@@ -61,8 +64,14 @@ def write(session: Any, path: Path, first: int) -> None:
     [("1d", 600, 3), ("consumers", 250, 1), ("1KiB", None, None), ("forever", 100, 1)],
 )
 def test_the_sink_trims_merges_and_sweeps_now_and_then_as_the_queue_says(
-    spark: Any, tmp_path: Path, retention: str, first: int | None, segments: int | None
+    spark: Any,
+    tmp_path: Path,
+    retention: str,
+    first: int | None,
+    segments: int | None,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    put_into_objects(monkeypatch)
     path = tmp_path / "q"
 
     def consume(queue: PartitionedQueue) -> None:
@@ -124,9 +133,32 @@ def test_progress_tells_what_was_written_and_what_was_passed_over(
     assert numbers(path) == list(range(100))
 
 
+def test_the_sink_merges_rows_that_commits_hold(spark: Any, tmp_path: Path) -> None:
+    path = tmp_path / "q"
+    with cec_store.open_queue(path, "a", schema=SCHEMA, partitions=1) as queue:
+        for number in range(60):
+            append(queue, 10 * number)
+    assert not objects(path)
+    planned = spark.read.format(JVM).load(str(path))
+    assert len(planned.collect()) == 600
+    while (number := queue_at(path).state.number) < 65:
+        write(spark, path, 10 * number)
+    # Collected again, the query reads what was planned then.
+    assert sorted(row.n for row in planned.collect()) == [*range(600)]
+    assert len([name for name in named(path) if name.startswith("data/merge-")]) == 1
+    assert rows_of(path).column("n").to_pylist() == [*range(640)]
+    assert numbers(path) == sorted(
+        row.n for row in spark.read.format(JVM).load(str(path)).collect()
+    )
+    assert len([*(path / "log").rglob("*.commit")]) == queue_at(path).state.number + 1
+    found = verify_place(place_at(path), deep=True)
+    assert found.is_sound, found.faults
+
+
 def test_a_query_slower_than_the_grace_period_reads_merged_segments(
-    spark: Any, tmp_path: Path
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    put_into_objects(monkeypatch)
     path = tmp_path / "q"
     with cec_store.open_queue(path, "a", schema=SCHEMA, partitions=1) as queue:
         for number in range(20):

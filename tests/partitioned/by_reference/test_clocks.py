@@ -15,6 +15,7 @@ from cec_store.partitioned.by_reference import ages
 from cec_store.partitioned.by_reference.ages import GRACE_US
 from cec_store.partitioned.by_reference.partitioned_queue import PartitionedQueue
 from cec_store.storage.stores.by_url import store_at
+from support.places.layouts import put_into_objects
 from support.runs.counts import crash_count
 from support.stores.clocked import ClockedStore
 from support.stores.needed import need
@@ -69,6 +70,12 @@ class Interrupted(ClockedStore):
         super().create(name, parts)
         if name.startswith("data/"):
             self.before_commit()
+
+
+@pytest.fixture(autouse=True)
+def objects(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Inline rows are never there without their commit, so no clean-up can come in between."""
+    put_into_objects(monkeypatch)
 
 
 def rows(number: int) -> pa.Table:

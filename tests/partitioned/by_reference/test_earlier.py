@@ -15,6 +15,7 @@ from cec_store.partitioned.by_reference.reference_log import ReferenceLog
 from cec_store.storage.local import LocalFolder
 from cec_store.storage.stores.local_store import LocalStore
 from cec_store.storage.stores.store import Store
+from support.places.layouts import put_into_objects
 
 ROWS = pa.schema([("v", pa.int64())])
 NOW_US = 1_700_000_000_000_000
@@ -129,7 +130,10 @@ def test_a_copy_is_a_queue_of_its_own(tmp_path: Path) -> None:
         copy_at(source, LocalStore(source.path), LocalFolder(tmp_path / "c"), 68)
 
 
-def test_what_is_not_there_is_refused_and_nothing_changes(tmp_path: Path) -> None:
+def test_what_is_not_there_is_refused_and_nothing_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_into_objects(monkeypatch)
     after = made(tmp_path / "q", 6)
     store = LocalStore(tmp_path / "q")
     for number in (-1, 7):

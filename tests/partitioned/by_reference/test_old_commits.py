@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import random
-import time
-from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from partitioned.by_reference.test_reference_log import Objects, appended, held, made
 
 from cec_store.errors import OutOfRange
 from cec_store.inspector.verifying.reference_commits import CommitChecks
@@ -22,52 +18,21 @@ from cec_store.partitioned.by_reference.earlier import state_at
 from cec_store.partitioned.by_reference.queue_state import QueueState
 from cec_store.partitioned.by_reference.reference_log import ReferenceLog
 from cec_store.partitioned.by_reference.sweeping import delete_commits
-from cec_store.storage.names import commit_number_of, commit_object_name
+from cec_store.storage.names import commit_object_name
 from cec_store.storage.stores.local_store import LocalStore
+from support.places.commits_in_memory import (
+    COMMITS,
+    FLOOR,
+    AgedObjects,
+    Clock,
+    appended,
+    held,
+    long_history,
+    write_old,
+)
 from support.runs.counts import crash_count
 
-COMMITS, FLOOR = 4_120, 4_096
 DAY_US = ages.GRACE_US
-HOUR_S = 3_600
-
-
-class AgedObjects(Objects):
-    """Objects with times of their making, by a clock that a test sets."""
-
-    def __init__(self, held: dict[str, bytes] | None = None) -> None:
-        super().__init__()
-        self.held = {} if held is None else {**held}
-        self.now_us = 0
-        self.made: dict[str, int] = {}
-        self.before_create: Callable[[], None] = lambda: None
-
-    def create(self, name: str, parts: Any) -> None:
-        self.before_create()
-        super().create(name, parts)
-        self.made[name] = self.now_us
-
-    def modified_us(self, name: str) -> int:
-        if name not in self.held:
-            raise FileNotFoundError(name)
-        return self.made.get(name, 0)
-
-    def numbers(self) -> list[int]:
-        names = [name.rpartition("/")[2] for name in self.held]
-        return sorted(number for name in names if (number := commit_number_of(name)) is not None)
-
-
-class Clock:
-    """The time since the machine was started, which a test can pass."""
-
-    def __init__(self) -> None:
-        self.passed_us = 0
-        self._uptime_us = ages.uptime_us
-
-    def __call__(self) -> int:
-        return self._uptime_us() + self.passed_us
-
-    def sleep(self, hours: float) -> None:
-        self.passed_us += int(hours * HOUR_S * 1_000_000)
 
 
 @pytest.fixture
@@ -85,29 +50,6 @@ def history() -> tuple[dict[str, bytes], dict[int, QueueState]]:
 @pytest.fixture
 def store(history: tuple[dict[str, bytes], Any]) -> AgedObjects:
     return AgedObjects(history[0])
-
-
-def write_old(folder: Path, objects: Mapping[str, bytes]) -> None:
-    """Write the files of a queue that was written two days ago."""
-    two_days_ago = time.time() - 2 * 24 * HOUR_S
-    for name, data in objects.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
-        os.utime(path, (two_days_ago, two_days_ago))
-
-
-def long_history() -> tuple[dict[str, bytes], dict[int, QueueState]]:
-    """Return the objects of a queue of many commits, and its state after some of them."""
-    store = AgedObjects()
-    log = ReferenceLog(store)
-    state = made(log)
-    states = {0: state}
-    while state.number < COMMITS:
-        state = log.add(state, appended)
-        if state.number % 100 == 0 or state.number > FLOOR - 3:
-            states[state.number] = state
-    return store.held, states
 
 
 def seen_at(history: tuple[Any, dict[int, QueueState]], number: int) -> QueueState:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import threading
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -16,85 +14,15 @@ from cec_store.errors import CorruptLog, NotAQueue
 from cec_store.format.by_reference.commit_body import segments_of
 from cec_store.format.by_reference.commits import (
     Operation,
-    ReferenceCommit,
     ReferenceObject,
     since_base,
 )
-from cec_store.format.schema import RecordSchema
 from cec_store.partitioned.by_reference.queue_state import QueueState
 from cec_store.partitioned.by_reference.reference_log import ReferenceLog
 from cec_store.storage.names import commit_object_name
 from cec_store.storage.stores.local_store import LocalStore
+from support.places.commits_in_memory import LOG_ID, Objects, appended, held, made, row
 from support.runs.counts import crash_count
-
-PLAIN = RecordSchema(pa.schema([("n", pa.int64())]))
-LOG_ID = bytes(range(16))
-
-
-class Objects:
-    """A store in memory that counts what is asked of it. As the contract has it, and no more."""
-
-    appends = False
-    creates_exclusively = True
-    racing = None
-    url = "memory://queue"
-
-    def __init__(self) -> None:
-        self.held: dict[str, bytes] = {}
-        self.calls: list[str] = []
-
-    def create(self, name: str, parts: Any) -> None:
-        self.calls.append("create")
-        if self.held.setdefault(name, b"".join(parts)) != b"".join(parts):
-            raise FileExistsError(name)
-
-    def read(self, name: str, byte: int = 0, size: int | None = None) -> bytes:
-        self.calls.append("read")
-        if name not in self.held:
-            raise FileNotFoundError(name)
-        return self.held[name][byte : None if size is None else byte + size]
-
-    def size(self, name: str) -> int:
-        return len(self.held[name])
-
-    def list(self, folder: str = "") -> list[Any]:
-        from cec_store.storage.stores.store import Entry
-
-        self.calls.append("list")
-        below = [name[len(folder) + 1 :] for name in self.held if name.startswith(f"{folder}/")]
-        folders = sorted({name.split("/")[0] for name in below if "/" in name})
-        return [Entry(name, None) for name in folders] + [
-            Entry(name, 1) for name in sorted(below) if "/" not in name
-        ]
-
-    def delete(self, names: Any) -> None:
-        for name in names:
-            self.held.pop(name, None)
-
-
-def made(log: ReferenceLog) -> QueueState:
-    commit = ReferenceCommit(Operation.MAKE, starts=(0,), ends=(0,), schema=PLAIN)
-    return log.make(ReferenceObject(0, LOG_ID, commit, segments_of([]), 1))
-
-
-def row(number: int, first_offset: int, records: int, **more: Any) -> dict[str, Any]:
-    return {
-        "partition": 0, "first_offset": first_offset, "records": records,
-        "file": f"data/q/{number}.seg", "byte": 0, "bytes": 10, "least_us": 0, "greatest_us": 9,
-        "frames": 1, "salt": 7, "written_us": 1, **more,
-    }  # fmt: skip
-
-
-def appended(state: QueueState) -> ReferenceObject:
-    """One segment more, of as many records as its number."""
-    number = state.number + 1
-    end = state.commit.ends[0]
-    commit = replace(
-        state.commit, operation=Operation.APPEND, schema=None, ends=(end + number,), query="q",
-        batch=number, queries={"q": number},
-    )  # fmt: skip
-    segments = segments_of([row(number, end, number)])
-    return ReferenceObject(number, LOG_ID, commit, segments, number)
 
 
 def merged(state: QueueState, begin: int, count: int) -> ReferenceObject | None:
@@ -108,12 +36,6 @@ def merged(state: QueueState, begin: int, count: int) -> ReferenceObject | None:
     gone = [{**{k: v for k, v in each.items() if k != "added"}, "removed": True} for each in old]
     commit = replace(state.commit, operation=Operation.MERGE, schema=None)
     return ReferenceObject(number, LOG_ID, commit, segments_of([new, *gone]), number)
-
-
-def held(state: QueueState) -> list[tuple[str, int, int]]:
-    return sorted(
-        (each["file"], each["first_offset"], each["records"]) for each in state.live.to_pylist()
-    )
 
 
 def test_where_nothing_is_there_is_no_queue(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from cec_store.partitioned.by_reference.partitioned_queue import PartitionedQueu
 from cec_store.partitioned.by_reference.reference_queue import ReferenceQueue
 from cec_store.partitioned.spark_hash import partitions_of
 from cec_store.storage.stores.store import Store
+from support.places.layouts import LAYOUTS, put_into_objects
 from support.stores.counting import CountingStore
 
 COLUMNS = pa.schema([("carrier", pa.string()), ("n", pa.int64())])
@@ -132,12 +133,17 @@ def test_a_reader_stays_where_it_was_until_it_looks_again(at: At) -> None:
     assert (queue.first(0), queue.offset_at(0, 7), queue.offset_at(0, 8)) == (0, 0, None)
 
 
-def test_an_append_asks_the_store_for_its_objects_and_one_commit(at: At) -> None:
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_an_append_asks_the_store_for_its_objects_and_one_commit(
+    at: At, layout: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An idle reader asks once.
 
     The commit before is proven once it is followed, on local disks before rows and before the
     commit as well; there a reader proves its own commit each time it looks.
     """
+    if layout == "objects":
+        put_into_objects(monkeypatch)
     counted = CountingStore(at())
     appending = PartitionedQueue(counted, "a", KEYED, partitions=5, clock_us=lambda: 7)
     reading = ReferenceQueue(counted)
@@ -145,10 +151,10 @@ def test_an_append_asks_the_store_for_its_objects_and_one_commit(at: At) -> None
     for start in range(8):
         appending.append(table(100 * start, 100))
     after = counted.counts()
-    partitions = sum(map(bool, rows(at).values()))
+    partitions = sum(map(bool, rows(at).values())) if layout == "objects" else 0
+    proofs = 1 if not counted.appends else 2 if layout == "inline" else 3
     assert {name: after[name] - before.get(name, 0) for name in after} == {
-        **dict.fromkeys(after, 0), "create": 8 * partitions + 8,
-        "read": 8 * (3 if counted.appends else 1),
+        **dict.fromkeys(after, 0), "create": 8 * partitions + 8, "read": 8 * proofs,
     }  # fmt: skip
     reading.refresh()
     caught_up = counted.counts()

@@ -16,6 +16,7 @@ from cec_store.partitioned.by_reference.reference_queue import ReferenceQueue
 from cec_store.storage.names import commit_object_name
 from cec_store.storage.stores.by_url import store_at
 from cec_store.storage.stores.proving import prove_exclusive_creates
+from support.places.layouts import put_into_objects
 from support.places.long_histories import RECORDS, SCHEMA, STEP_US, long_history
 from support.stores.counting import CountingStore
 from support.stores.faulty_proxy import FaultyProxy, proxy_to
@@ -67,7 +68,21 @@ def test_who_makes_a_queue_needs_three_requests_of_a_proven_store(proxy: FaultyP
     assert "put" not in kinds(proxy)
 
 
-def test_an_append_to_200_partitions_is_200_objects_and_one_commit(proxy: FaultyProxy) -> None:
+def test_a_small_append_to_200_partitions_is_one_object(proxy: FaultyProxy) -> None:
+    url = f"s3://{BUCKET}/small"
+    schema = RecordSchema(SCHEMA.data, key_columns=("n",))
+    store = store_at(url, options_of(proxy.address))
+    queue = PartitionedQueue(store, "a", schema, partitions=200, clock_us=lambda: 5)
+    proxy.requests.clear()
+    queue.append(pa.table({"n": np.arange(1_000)}))
+    assert kinds(proxy) == {"put": 1, "get": 1}  # the commit before is looked at
+    assert sum(queue.ends().values()) == 1_000
+
+
+def test_a_large_append_to_200_partitions_is_200_objects_and_one_commit(
+    proxy: FaultyProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_into_objects(monkeypatch)
     url = f"s3://{BUCKET}/wide"
     schema = RecordSchema(SCHEMA.data, key_columns=("n",))
     store = store_at(url, options_of(proxy.address))
@@ -77,7 +92,10 @@ def test_an_append_to_200_partitions_is_200_objects_and_one_commit(proxy: Faulty
     assert kinds(proxy) == {"put": 201, "get": 1}  # the commit before is looked at
 
 
-def test_a_thousand_partitions_commit_in_one_object(tmp_path: Path) -> None:
+def test_a_thousand_partitions_commit_in_one_object(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_into_objects(monkeypatch)
     store = CountingStore(store_at(tmp_path))
     schema = RecordSchema(SCHEMA.data, key_columns=("n",))
     queue = PartitionedQueue(store, "a", schema, partitions=1000, clock_us=lambda: 5)

@@ -17,6 +17,7 @@ from cec_store.partitioned.by_reference.queue_state import QueueState
 from cec_store.partitioned.by_reference.reference_commits import RETENTION_SETTING, settings_after
 from cec_store.partitioned.by_reference.reference_log import ReferenceLog
 from cec_store.storage.stores.by_url import store_at
+from support.places.layouts import LAYOUTS, put_into_objects
 from support.stores.clocked import ClockedStore
 
 COLUMNS = pa.schema([("carrier", pa.string()), ("n", pa.int64())])
@@ -38,6 +39,20 @@ class Clock:
 @pytest.fixture
 def clock() -> Clock:
     return Clock()
+
+
+@pytest.fixture
+def objects(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have rows in data objects."""
+    put_into_objects(monkeypatch)
+
+
+@pytest.fixture(params=LAYOUTS)
+def layout(request: pytest.FixtureRequest) -> str:
+    """Where the rows go."""
+    if request.param == "objects":
+        request.getfixturevalue("objects")
+    return str(request.param)
 
 
 def opened(path: Path, clock: Clock) -> PartitionedQueue:
@@ -67,7 +82,7 @@ def files(path: Path) -> set[str]:
 
 
 def test_merged_segments_hold_the_same_rows_at_the_same_offsets(
-    tmp_path: Path, clock: Clock
+    tmp_path: Path, clock: Clock, layout: str
 ) -> None:
     queue = opened(tmp_path, clock)
     appended(queue, 0, 20)
@@ -83,7 +98,7 @@ def test_merged_segments_hold_the_same_rows_at_the_same_offsets(
 
 
 def test_a_reader_that_began_before_a_merge_gets_all_of_its_rows(
-    tmp_path: Path, clock: Clock
+    tmp_path: Path, clock: Clock, layout: str
 ) -> None:
     queue = opened(tmp_path, clock)
     appended(queue, 0, 10)
@@ -97,7 +112,7 @@ def test_a_reader_that_began_before_a_merge_gets_all_of_its_rows(
 
 
 def test_a_reader_slower_than_the_grace_period_goes_on_with_merged_segments(
-    tmp_path: Path, clock: Clock
+    tmp_path: Path, clock: Clock, layout: str
 ) -> None:
     queue = opened(tmp_path, clock)
     appended(queue, 0, 10)
@@ -115,7 +130,9 @@ def test_a_reader_slower_than_the_grace_period_goes_on_with_merged_segments(
     assert list(zip(*columns, strict=True)) == before
 
 
-def test_a_segment_that_is_still_named_and_missing_is_damage(tmp_path: Path, clock: Clock) -> None:
+def test_a_segment_that_is_still_named_and_missing_is_damage(
+    tmp_path: Path, clock: Clock, objects: None
+) -> None:
     queue = opened(tmp_path, clock)
     appended(queue, 0, 3)
     reading = read_queue(tmp_path)
@@ -126,7 +143,9 @@ def test_a_segment_that_is_still_named_and_missing_is_damage(tmp_path: Path, clo
         reading.read_all()
 
 
-def test_a_reader_whose_rows_are_trimmed_and_deleted_is_told(tmp_path: Path, clock: Clock) -> None:
+def test_a_reader_whose_rows_are_trimmed_and_deleted_is_told(
+    tmp_path: Path, clock: Clock, objects: None
+) -> None:
     queue = opened(tmp_path, clock)
     appended(queue, 0, 10)
     reading = read_queue(tmp_path)
@@ -139,7 +158,7 @@ def test_a_reader_whose_rows_are_trimmed_and_deleted_is_told(tmp_path: Path, clo
 
 @pytest.mark.parametrize("is_opened_again", [False, True])
 def test_removed_objects_go_after_the_grace_period(
-    tmp_path: Path, clock: Clock, is_opened_again: bool
+    tmp_path: Path, clock: Clock, is_opened_again: bool, objects: None
 ) -> None:
     queue = opened(tmp_path, clock)
     appended(queue, 0, 10)
@@ -160,7 +179,7 @@ def test_removed_objects_go_after_the_grace_period(
     assert sorted(n for _, _, n in rows(tmp_path)) == list(range(200))
 
 
-def test_of_two_merges_at_once_one_counts(tmp_path: Path, clock: Clock) -> None:
+def test_of_two_merges_at_once_one_counts(tmp_path: Path, clock: Clock, layout: str) -> None:
     appended(opened(tmp_path, clock), 0, 10)
     before = rows(tmp_path)
     first, second = opened(tmp_path, clock), opened(tmp_path, clock)
@@ -177,13 +196,15 @@ def test_of_two_merges_at_once_one_counts(tmp_path: Path, clock: Clock) -> None:
     assert not [name for name in files(tmp_path) if "merge-late" in name]
 
 
-def test_rubbish_of_dead_writers_goes_and_nothing_else(tmp_path: Path, clock: Clock) -> None:
+def test_rubbish_of_dead_writers_goes_and_nothing_else(
+    tmp_path: Path, clock: Clock, objects: None
+) -> None:
     queue = opened(tmp_path, clock)
     appended(queue, 0, 3)
     kept = files(tmp_path)
     maker = queue._writer
     makers = maker._makers(queue._state, pa.table([["a", "b"], [1, 2]], schema=COLUMNS))
-    maker._made(makers, "append-dead", 1)
+    maker._finished(makers, queue._state, "append-dead", 1)
     stranger = tmp_path / "data" / "append-dead" / "1" / "notes.txt"
     stranger.write_text("not ours")
     assert queue.clean() == []
@@ -198,7 +219,9 @@ def test_rubbish_of_dead_writers_goes_and_nothing_else(tmp_path: Path, clock: Cl
     assert len(rows(tmp_path)) == 80
 
 
-def test_a_trim_takes_whole_segments_below_an_offset(tmp_path: Path, clock: Clock) -> None:
+def test_a_trim_takes_whole_segments_below_an_offset(
+    tmp_path: Path, clock: Clock, layout: str
+) -> None:
     queue = opened(tmp_path, clock)
     appended(queue, 0, 6)
     before = rows(tmp_path)
@@ -215,7 +238,9 @@ def test_a_trim_takes_whole_segments_below_an_offset(tmp_path: Path, clock: Cloc
         next(iter(queue.replay(0, since=Position(0))))
 
 
-def test_retention_by_time_goes_by_when_rows_were_written(tmp_path: Path, clock: Clock) -> None:
+def test_retention_by_time_goes_by_when_rows_were_written(
+    tmp_path: Path, clock: Clock, layout: str
+) -> None:
     queue = opened(tmp_path, clock)
     queue.set_retention("1h")
     appended(queue, 0, 10)
@@ -251,7 +276,9 @@ def test_a_retention_of_a_later_release_deletes_nothing_and_stops_no_writer(
     assert sum(queue.starts().values()) == 0
 
 
-def test_retention_by_size_keeps_the_newest_of_each_partition(tmp_path: Path, clock: Clock) -> None:
+def test_retention_by_size_keeps_the_newest_of_each_partition(
+    tmp_path: Path, clock: Clock, layout: str
+) -> None:
     queue = opened(tmp_path, clock)
     appended(queue, 0, 12)
     state = ReferenceLog(store_at(tmp_path)).open()
@@ -264,7 +291,9 @@ def test_retention_by_size_keeps_the_newest_of_each_partition(tmp_path: Path, cl
     assert (left < 2 * half).all()
 
 
-def test_appends_keep_a_queue_small_by_themselves(tmp_path: Path, clock: Clock) -> None:
+def test_appends_keep_a_queue_small_by_themselves(
+    tmp_path: Path, clock: Clock, layout: str
+) -> None:
     queue = opened(tmp_path, clock)
     appended(queue, 0, 200, rows=3)
     assert segments(tmp_path) < 250  # of some 500 that were made
@@ -272,7 +301,7 @@ def test_appends_keep_a_queue_small_by_themselves(tmp_path: Path, clock: Clock) 
 
 
 def test_a_damaged_segment_is_not_merged_away(
-    tmp_path: Path, clock: Clock, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, clock: Clock, caplog: pytest.LogCaptureFixture, objects: None
 ) -> None:
     queue = opened(tmp_path, clock)
     appended(queue, 0, 10)
@@ -286,7 +315,7 @@ def test_a_damaged_segment_is_not_merged_away(
     assert "is not kept small" in caplog.text
 
 
-def test_upkeep_of_a_model(tmp_path: Path, clock: Clock) -> None:
+def test_upkeep_of_a_model(tmp_path: Path, clock: Clock, layout: str) -> None:
     """Whatever is done in whatever order, the queue holds what a list would."""
     random = np.random.default_rng(7)
     queue = opened(tmp_path, clock)

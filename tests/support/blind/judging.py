@@ -75,6 +75,8 @@ def _going_on(place: BlindPlace, root: Path) -> str:
     """What was acknowledged before is still there once somebody has appended, or is missed."""
     assert place.go_on is not None
     before = take_down(root)
+    if not before:
+        return "removed"  # with its only folder: nothing is left that could be missed
     appended = _answer("going on", place.go_on, root)
     if appended is None:
         if place.is_one_log:

@@ -11,10 +11,11 @@ import pyarrow as pa
 
 from cec_store import QueueOptions, open_queue, read_queue, read_state
 from cec_store.storage.local import LocalFolder
+from cec_store.values import Position
 from support.blind.trees import Tree, put_up, take_down
 from support.places.damaged_queues import make_operator_queue
 from support.places.made_checkpoints import KEY, VALUE, MadeCheckpoint, random_rows
-from support.places.partitioned_queues import commit, rows
+from support.places.partitioned_queues import SCHEMA, commit, rows
 from support.places.state_logs import EMPTY, Writer
 
 Streams = list[list[object]]
@@ -173,6 +174,29 @@ def partitioned_queue(root: Path) -> BlindPlace:
     return place
 
 
+def _append_inline(root: Path, first: int = 7_000) -> Streams:
+    with open_queue(root, "a", schema=SCHEMA.data, partitions=3, key_columns=["n"]) as opened:
+        before = opened.ends()
+        opened.append(pa.Table.from_batches([rows(first, 120)]))
+        return [
+            [n for part in opened.replay(p, Position(before[p])) for n in part["n"].to_pylist()]
+            for p in range(3)
+        ]
+
+
+def inline_queue(root: Path) -> BlindPlace:
+    """Commits hold the rows themselves."""
+    place = BlindPlace(
+        {"rows": _partitions_of}, _append_inline, screens=_QUEUE_SCREENS, is_one_log=False
+    )
+    for batch in range(5):
+        _append_inline(root, 120 * batch)
+        place.backup(root)
+    place.leave(root)
+    assert sum(map(len, place.truth["rows"])) == 600
+    return place
+
+
 # -- what Spark's state store writes ----------------------------------------------------------
 
 
@@ -231,6 +255,7 @@ PLACES: dict[str, Callable[[Path], BlindPlace]] = {
     "queue, trimmed": trimmed_queue,
     "operator's queue": operator_queue,
     "queue of partitions": partitioned_queue,
+    "queue of inline commits": inline_queue,
     "state log, closed": lambda root: state_log(root, closed=True),
     "state log, killed": lambda root: state_log(root, closed=False),
     "checkpoint of format V1": lambda root: checkpoint(root, format=1),

@@ -43,6 +43,7 @@ from cec_store.storage import local_files as files
 from cec_store.storage.local import LocalFolder
 from cec_store.values import Address
 from support.disks.simulated_folder import SimulatedFolder
+from support.runs import planted_in_commits
 from support.spark import planted as provider
 
 VARIABLE = "CEC_PLANT"
@@ -408,6 +409,7 @@ def _one_of(bugs: Mapping[str, tuple[str, str, str]], name: str) -> Callable[[],
 
 
 BUGS |= {name: _one_of(bugs, name) for bugs in (OF_DUE_ROWS, OF_HINTS) for name in bugs}
+BUGS |= planted_in_commits.BUGS
 
 
 @bug

@@ -1,4 +1,4 @@
-"""Golden objects of `log/` (docs/format.md §11): four commits."""
+"""Golden objects of `log/` (docs/format.md §11): five commits."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from cec_store.format.bodies import Body, encode_body
 from cec_store.format.by_reference.commit_body import segments_of
 from cec_store.format.by_reference.commits import (
     Operation,
@@ -13,6 +14,9 @@ from cec_store.format.by_reference.commits import (
     ReferenceObject,
     Since,
 )
+from cec_store.format.by_reference.inline import OWN, InlineFrames
+from cec_store.format.frame import FRAME_HEADER_BYTES
+from cec_store.format.records import data_records, to_timestamps
 from cec_store.format.schema import RecordSchema
 
 SCHEMA = RecordSchema(pa.schema([("n", pa.int64()), ("text", pa.string())]), key_columns=("n",))
@@ -31,6 +35,37 @@ _OTHER = {
     **_SEGMENT, "partition": 0, "first_offset": 2**62, "file": "data/ü/0/00000-1.seg",
     "least_us": -(2**63), "greatest_us": 2**63 - 1, "removed": True,
 }  # fmt: skip
+
+
+def _bodies(*counts: int) -> list[Body]:
+    """Return frames of so many records each, not compressed."""
+    bodies = []
+    for count in counts:
+        batch = pa.record_batch(
+            {"n": pa.array(range(count), pa.int64()), "text": ["é"] * count}, schema=SCHEMA.data
+        )
+        times = to_timestamps(pa.array(range(count), pa.int64()))
+        bodies.append(encode_body(data_records(SCHEMA, batch, times), 0))
+    return bodies
+
+
+_INLINE = [InlineFrames(2**63 + 1, _bodies(2, 3)), InlineFrames(11, _bodies(1))]
+
+
+def _inline_rows() -> list[dict[str, Any]]:
+    rows, byte = [], 0
+    for partition, frames in enumerate(_INLINE):
+        size = sum(FRAME_HEADER_BYTES + len(body.stored) for body in frames.bodies)
+        records = [body.record_count for body in frames.bodies]
+        rows.append({
+            **_SEGMENT, "partition": partition, "records": sum(records), "file": OWN,
+            "byte": byte, "bytes": size, "salt": frames.salt, "least_us": 0,
+            "greatest_us": max(records) - 1, "frames": len(records),
+        })  # fmt: skip
+        byte += size
+    return rows
+
+
 OBJECTS: dict[str, tuple[str, dict[str, Any]]] = {
     "commit-make": (
         "The first of a queue of two partitions: it holds the schema, and names nothing before.",
@@ -65,11 +100,23 @@ OBJECTS: dict[str, tuple[str, dict[str, Any]]] = {
             "commit": _COMMIT, "segments": [], "since": {"base": None, "segments": [_SEGMENT]},
         },
     ),
+    "commit-inline": (
+        "A commit that holds the frames of two segments, two frames and one, and names another.",
+        {
+            "number": 72, "log_id": _LOG_ID, "salt": 10, "after": [71, 6], "created_us": 2**40,
+            "commit": _COMMIT,
+            "segments": [_inline_rows()[0], _SEGMENT, _inline_rows()[1]],
+            "since": {"base": [64, 1], "segments": [*_inline_rows(), _OTHER]},
+        },
+    ),
 }  # fmt: skip
 
 
 def object_of(name: str) -> ReferenceObject:
-    """Return the object with the values that are expected of its bytes."""
+    """Return the object with the values that are expected of its bytes.
+
+    Inline frames have no place yet.
+    """
     wanted = OBJECTS[name][1]
     said = wanted["commit"]
     commit = ReferenceCommit(
@@ -82,6 +129,7 @@ def object_of(name: str) -> ReferenceObject:
         wanted["number"], bytes.fromhex(wanted["log_id"]), commit, segments_of(wanted["segments"]),
         wanted["created_us"], wanted["salt"], _pair(wanted["after"]),
         _since(wanted["since"]) if "since" in wanted else None,
+        _INLINE if name == "commit-inline" else (),
     )  # fmt: skip
 
 

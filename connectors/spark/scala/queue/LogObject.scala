@@ -2,8 +2,7 @@ package org.apache.spark.sql.cecstore.queue
 
 import java.util.Arrays
 import org.apache.spark.sql.cecstore.format._
-import scala.annotation.tailrec
-import scala.util.Using
+import scala.util.{Try, Using}
 import scala.util.control.NonFatal
 
 /** Rows of a partition that one object holds, as a commit says it: docs/format.md §11 explains each number. */
@@ -11,6 +10,9 @@ private[cecstore] final case class Segment(
     partition: Int, firstOffset: Long, records: Long, file: String, byte: Long, bytes: Long, salt: Long,
     leastUs: Long, greatestUs: Long, frames: Int, writtenUs: Long, removed: Boolean) {
   def endOffset: Long = firstOffset + records
+
+  /** Whether the commit that adds it, as it is stored, holds its frames: docs/format.md §11, inline. */
+  def isOwn: Boolean = file.isEmpty
 }
 
 /**
@@ -75,7 +77,6 @@ private[cecstore] final case class LogObject(
 
 private[cecstore] object LogObject {
   private val CompressionLevel = 3
-  private val Streams = Seq(Format.RecordStream, Format.SinceStream)
 
   /**
    * Back from bytes that were read from `path`. Raises CecLogException where they are not those of this commit, or where
@@ -84,29 +85,45 @@ private[cecstore] object LogObject {
   def decode(bytes: Array[Byte], path: String, number: Long): LogObject = try {
     val found = SegmentHeader.decode(bytes)
     if (found.segmentId != number) throw new BadFrame(s"the object is number ${found.segmentId}")
-    val bodies = bodiesOf(found, bytes)
-    val (commit, segments) = CommitBody.decode(bodies.head)
-    val since = bodies.drop(1).headOption.map(CommitBody.decodeSince(_, number, commit.ends.length))
+    val (first, end) = bodyAt(found, bytes, Format.HeaderBytes, RunningCrc.extended(0, bytes), Format.RecordStream)
+    val (commit, stored) = CommitBody.decode(first)
+    val frames = bytes.length - inlineBytes(stored)
+    val second = Option.when(end.at < frames)(bodyAt(found, bytes, end.at, end.chain, Format.SinceStream))
+    // An object that is cut by as many bytes as `since` has must not pass for one without it.
+    val isCut = second.isEmpty && Try(frameAt(bytes, end.at)).toOption.exists(_._1.salt == found.salt)
+    if (isCut || second.fold(end.at)(_._2.at) != frames) throw new BadFrame("it does not end where its inline frames do")
+    def placed(rows: IndexedSeq[Segment]) = rows.map { s =>
+      if (s.isOwn) s.copy(file = Names.commit(number), byte = frames + s.byte) else s
+    }
+    val since = second.map { case (raw, _) => CommitBody.decodeSince(raw, number, commit.ends.length) }
+    if (since.exists(s => inlineBytes(s.segments) != bytes.length - frames)) {
+      throw new BadFrame("inline frames that came since an earlier commit, and not with this")
+    }
     val previous = Option.when(found.prevSegment != Format.NoSegment)((found.prevSegment, found.prevSalt))
-    LogObject(number, found.logId.toIndexedSeq, commit, segments, found.createdUs, found.salt, previous, since)
+    LogObject(number, found.logId.toIndexedSeq, commit, placed(stored), found.createdUs, found.salt, previous,
+      since.map(s => s.copy(segments = placed(s.segments))))
   } catch {
     case e: BadFrame => throw WholeSegment.damaged(path, 0, e.reason)
     case NonFatal(e) => throw WholeSegment.damaged(path, Format.HeaderBytes, s"a commit that says what cannot be: $e")
   }
 
-  /** The bodies of an object's one or two frames, inflated. */
-  private def bodiesOf(header: SegmentHeader, bytes: Array[Byte]): Seq[Array[Byte]] = {
-    @tailrec def from(at: Int, chain: Int, found: Vector[Array[Byte]]): Vector[Array[Byte]] =
-      if (found.nonEmpty && at == bytes.length) found else {
-        val (head, body, stored) = frameAt(bytes, at)
-        if (head.salt != header.salt) throw new BadFrame("the frame belongs to another object")
-        if (head.chainCrc != chain) throw new BadFrame("its chain CRC is not that of what stands before it")
-        if (!Streams.lift(found.size).contains(head.streamId)) {
-          throw new BadFrame(s"a frame of stream ${head.streamId}, as number ${found.size + 1}")
-        }
-        from(at + Format.HeaderBytes + stored.length, RunningCrc.extended(chain, body), found :+ Body.inflated(head, stored))
-      }
-    from(Format.HeaderBytes, RunningCrc.extended(0, bytes), Vector.empty)
+  /** The bytes of inline frames, which follow one another. Raises BadFrame where they do not, or cannot be. */
+  private def inlineBytes(segments: IndexedSeq[Segment]): Long = segments.filter(_.isOwn).foldLeft(0L) { (at, segment) =>
+    if (segment.removed || segment.bytes <= 0) throw new BadFrame("inline frames that cannot be")
+    if (segment.byte != at) throw new BadFrame("inline frames that do not follow one another")
+    Math.addExact(at, segment.bytes)
+  }
+
+  /** Where a frame ends, and the chain CRC there. */
+  private final case class End(at: Int, chain: Int)
+
+  /** The body of the COMMIT frame of this stream at a byte, inflated. */
+  private def bodyAt(header: SegmentHeader, bytes: Array[Byte], at: Int, chain: Int, stream: Int): (Array[Byte], End) = {
+    val (head, encoded, stored) = frameAt(bytes, at)
+    if (head.salt != header.salt) throw new BadFrame("the frame belongs to another object")
+    if (head.chainCrc != chain) throw new BadFrame("its chain CRC is not that of what stands before it")
+    if (head.streamId != stream) throw new BadFrame(s"a frame of stream ${head.streamId}, where one of $stream is due")
+    (Body.inflated(head, stored), End(at + Format.HeaderBytes + stored.length, RunningCrc.extended(chain, encoded)))
   }
 
   /** A frame's header, its bytes, and the stored body. */

@@ -101,13 +101,16 @@ private[cecstore] object Sweeping {
   }
 
   /**
-   * Delete the commits before the last one that says all there is, but for commit 0: once that one is older than the grace
-   * period. Returns its number; none as long as it is not.
+   * Delete the commits before the last one that says all there is, but for commit 0 and those whose inline frames count,
+   * or counted after that one: once that one is older than the grace period. Returns its number; none as long as it is not.
    */
   def commits(store: Store, log: ReferenceLog, state: QueueState): Option[Long] =
     Option.when(state.floor > 0 && log.madeUs(state.floor) <= storeNowUs(store) - GraceUs) {
       // Without it, what it would say did not fit into a frame.
-      if (log.kept(state.floor, 0).exists(_.since.nonEmpty)) store.delete(log.numbersBelow(state.floor).map(Names.commit))
+      if (log.kept(state.floor, 0).exists(_.since.nonEmpty)) {
+        val named = (state.live.iterator.map(_.segment.file) ++ state.gone.iterator.map(_.segment.file)).toSet
+        store.delete(log.numbersBelow(state.floor).map(Names.commit).filterNot(named))
+      }
       state.floor
     }
 
@@ -117,12 +120,13 @@ private[cecstore] object Sweeping {
    */
   def gone(store: Store, log: ReferenceLog, state: QueueState, after: Long): Long = {
     val byCommit = state.gone.filter(_.removedAt > after).groupBy(_.removedAt)
-    // A file may hold several segments, of which some still count.
-    val needed = state.live.map(_.segment.file).toSet
+    // A file may hold several segments, of which some still count. Commits go when they are old.
+    val live = state.live.map(_.segment.file).toSet
+    def isNeeded(file: String) = live(file) || file.startsWith(Names.LogFolder + "/")
     val olderThanUs = if (byCommit.isEmpty) 0L else storeNowUs(store) - GraceUs
     @tailrec def sweep(numbers: List[Long], swept: Long): Long = numbers match {
       case number :: rest if log.madeUs(number) <= olderThanUs =>
-        store.delete(byCommit(number).map(_.segment.file).distinct.filterNot(needed))
+        store.delete(byCommit(number).map(_.segment.file).distinct.filterNot(isNeeded))
         sweep(rest, number)
       case _ => swept
     }
