@@ -273,19 +273,27 @@ def test_errors_are_those_of_the_program() -> None:
         assert [word for word in re.findall(r"`(\w+)`", also) if word[0].isupper()] == builtin, name
 
 
-def test_the_page_of_docstrings_has_each_public_name() -> None:
-    text = (DOCS / "reference" / "python.md").read_text("utf-8")
-    listed = set(re.findall(r"^::: cec_store\.(\w+)$", text, re.MULTILINE))
-    raised = {name for name in cec_store.__all__ if hasattr(errors, name)}
-    assert listed == set(cec_store.__all__) - raised - {"__version__"}
-    from cec_store.connectors import spark
+def test_pages_of_docstrings_have_each_public_name_once() -> None:
+    folder = DOCS / "reference"
+    text = "\n".join(path.read_text("utf-8") for path in sorted(folder.rglob("*.md")))
 
-    in_spark = re.findall(r"^::: cec_store\.connectors\.spark\.(\w+)$", text, re.MULTILINE)
-    assert sorted(in_spark) == sorted(spark.__all__)
+    def listed(module: str) -> list[str]:
+        return sorted(re.findall(rf"^::: {re.escape(module)}\.(\w+)$", text, re.MULTILINE))
+
+    raised = {name for name in cec_store.__all__ if hasattr(errors, name)}
+    assert listed("cec_store") == sorted({*cec_store.__all__} - raised - {"__version__"}
+                                         | {"errors"})  # fmt: skip
+    from cec_store import operators
+    from cec_store.connectors import spark
     from cec_store.connectors.spark import fleet
 
-    of_fleets = re.findall(r"^::: cec_store\.connectors\.spark\.fleet\.(\w+)$", text, re.MULTILINE)
-    assert sorted(of_fleets) == sorted(fleet.__all__)
+    for module in (operators, spark, fleet):
+        assert listed(module.__name__) == sorted(module.__all__)
+    overview = (folder / "python.md").read_text("utf-8")
+    groups = [*(folder / "python").glob("*.md"), *(folder / "operators").glob("*.md")]
+    assert len(groups) > 8
+    assert [path.name for path in groups
+            if f"({path.relative_to(folder).as_posix()})" not in overview] == []  # fmt: skip
 
 
 def test_pages_of_the_site_are_all_in_its_navigation() -> None:
