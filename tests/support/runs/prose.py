@@ -22,7 +22,7 @@ PAGES = sorted(
 OPENINGS = {"Of", "Who", "Whoever", "Whatever", "What", "Whose", "Whom", "So"}
 """No sentence of a page begins with these, but a question."""
 _FENCE = re.compile(r" *(```|~~~)")
-_FIXED = re.compile(r" *(\||#|<!--|:::|!!!|\[[^\]]+\]: |-{3,}$|</?(p|div|figure|picture|img|source)\b)")
+_FIXED = re.compile(r" *(\||#|<!--|:::|!!!|\[[^\]]+\]: |-{3,}$|</?(p|div|picture|img|source)\b)")
 _ITEM = re.compile(r"( *)([*+-]|\d+[.)]) +")
 _TOKEN = re.compile(r"(?:`[^`]*`|<[^<> ][^<>]*>|[^\s`<]|<)+")
 _LIKE_A_BLOCK = re.compile(r"([-+*#>|=]|\d+[.)]|:::)")
