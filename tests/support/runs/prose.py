@@ -91,19 +91,6 @@ def wrapped(text: str, columns: int = COLUMNS) -> str:
     return "\n".join(lines)
 
 
-def long_lines(text: str, columns: int = COLUMNS) -> list[int]:
-    """Numbers of lines that are too long, but tables, headings and addresses; code counts."""
-    numbers, number, in_code = [], 0, False
-    for is_text, block in blocks(text):
-        for line in block:
-            number += 1
-            in_code ^= not is_text and _FENCE.match(line) is not None
-            could_break = in_code or not is_fixed(line)
-            if len(line) > columns and could_break and " " in line.strip():
-                numbers.append(number)
-    return numbers
-
-
 def sentences(text: str) -> Iterator[str]:
     """Yield the sentences of running text and list items, without code blocks and tables."""
     for is_text, block in blocks(text):
@@ -117,8 +104,8 @@ def bad_openings(text: str) -> list[str]:
     return [
         sentence
         for sentence in sentences(text)
-        if re.split(r"\W", sentence.lstrip("*(\"“ "))[0] in OPENINGS
-        and not sentence.rstrip("*)\"” ").endswith("?")
+        if re.split(r"\W", sentence.lstrip('*("“ '))[0] in OPENINGS
+        and not sentence.rstrip('*)"” ').endswith("?")
     ]
 
 
