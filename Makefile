@@ -156,11 +156,19 @@ bench: setup
 	$(BIN)/python bench/harness/run_all.py
 
 # The pages of docs/ as a site in site/, from docstrings and the program too. A warning fails it.
-docs: setup
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
-	@echo "site/index.html"
+# It has an environment of its own, since no Spark and nothing of the tests is needed for it.
+docs: .venv-docs/.setup-done
+	@echo "building the site from docs/, the docstrings and the command line (about 15 s)"
+	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict --quiet
+	@echo "open site/index.html"
 
-sdist: docs
+.venv-docs/.setup-done: pyproject.toml
+	@echo "installing cec-store and MkDocs into .venv-docs (once, about half a minute)"
+	@$(PYTHON) -m venv --clear .venv-docs
+	@.venv-docs/bin/python -m pip install --quiet --no-compile --disable-pip-version-check -e '.[docs]'
+	@touch $@
+
+sdist: setup docs
 	$(BIN)/python -m hatchling build -t sdist -d dist
 
 # The newest release of each minor before the pinned one.

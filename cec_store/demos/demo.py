@@ -90,8 +90,8 @@ def _show_verdict(
 
 
 def _show_embedded(screen: Screen, report: EmbeddedReport) -> None:
-    names = ["operator", "kill", "at row", "windows", "extent q", "Q", "KiB", "load ms",
-             "replayed u", "U", "replay ms"]  # fmt: skip
+    names = ["operator", "kill", "at row", "windows", "extent", "target", "KiB",
+             "load ms", "replayed", "replay target", "replay ms"]  # fmt: skip
     rows: list[list[Cell]] = [
         [
             r.operator, r.kill, r.log_at_row, r.open_windows, r.extent_records, r.extent_target,
@@ -111,7 +111,7 @@ def _show_spark(screen: Screen, report: SparkReport) -> None:
         [back.query, back.batch, back.load_ms, back.loaded_records] for back in report.resumed
     ]
     screen.table("state read back by the second driver", names, rows)
-    names = ["query", "operator", "stores", "keys", "extent q", "KiB", "at version", "keys then",
+    names = ["query", "operator", "stores", "keys", "extent", "KiB", "at version", "keys then",
              "recomputed"]  # fmt: skip
     rows = [
         [

@@ -81,7 +81,7 @@ function windowsTable(section, title, what, rows, hasLogs) {
   const box = made("figure", null, at(section), { class: "wide" });
   made("h3", title, made("figcaption", null, box));
   made("p", what, box, { class: "soft" });
-  const columns = ["key", ...(hasLogs ? ["log"] : []), "last footprint", "records back", "changes", "renewals"];
+  const columns = ["key", ...(hasLogs ? ["log"] : []), "last record", "records back", "changes", "renewals"];
   table(box, title, { columns, texts: hasLogs ? [0, 1] : [0], rows: rows.map((row) => [text.key(row.key), ...(hasLogs ? [text.safe(row.log)] : []),
     text.moment(row.timestamp_us), text.whole(row.records_back), text.whole(row.updates), text.whole(row.renewals)]) }, true);
 }
@@ -94,8 +94,8 @@ function show(view) {
   tiles(view);
   const hasLogs = view.name === "all logs";
   windowsTable("cost", "The oldest keys", "Written last the longest ago, they decide how far back a restart reads. " +
-    "“Changes” and “renewals” are footprints that it meets on the way.", view.windows.oldest, hasLogs);
-  windowsTable("specialists", "The windows that fill it", "Those with the most footprints within the extent.",
+    "“Changes” and “renewals” are records that it meets on the way.", view.windows.oldest, hasLogs);
+  windowsTable("specialists", "The windows that fill it", "Those with the most records within the extent.",
     view.windows.busiest.filter((row) => row.updates + row.renewals > 1), hasLogs);
   if (!view.recovery && !report.totals.open_windows)
     made("p", report.sound ? "No operator keeps windows here, so a restart has no state to read."
@@ -148,14 +148,14 @@ function tiles(view) {
     const { load_s, replay_s, replay_rows, cores } = view.restart, { source, fixed_source } = report.rates, last = report.last_restart;
     const how = `${[source, fixed_source].includes("default") ? "a guess" : "estimated"}, on ${text.count(cores, "core")}`;
     tile("a restart now", text.estimate(load_s + replay_s), replay_rows
-      ? `${how}: load ${text.estimate(load_s)}, replay ${text.count(replay_rows, "row")} (u) ${text.estimate(replay_s)}`
+      ? `${how}: load ${text.estimate(load_s)}, replay ${text.count(replay_rows, "row")} ${text.estimate(replay_s)}`
       : `${how}, to load; no input is read again`);
     if (last && isAll) tile("the last restart, at most", text.estimate(last.first_batch_s), `batch ${text.whole(last.batch)}, with its work and any outage in it` +
       (last.later_batch_s === null ? "" : `; the batches since ${text.estimate(last.later_batch_s)}`));
     if (log.extent_bytes) tile("to read", text.bytes(log.extent_bytes), `of ${text.bytes(log.bytes)}`);
-    tile("open windows N", text.whole(view.open_windows), "keys with state");
-    tile("extent q", text.whole(view.extent_records), `records to read, ${text.number(view.extent_records / view.open_windows)} × N`);
-    if (log.age_us !== null) tile("oldest footprint", text.duration(log.age_us), "behind the newest");
+    tile("open windows", text.whole(view.open_windows), "keys with state");
+    tile("extent", text.whole(view.extent_records), `records to read, ${text.number(view.extent_records / view.open_windows)} × the open windows`);
+    if (log.age_us !== null) tile("oldest record", text.duration(log.age_us), "behind the newest");
   }
   const logs = isAll && report.logs.length > 1 ? `, ${text.count(report.logs.length, "log")}` : "";
   tile("records", text.whole(log.records), `${text.count(log.frames, "frame")}, ${text.count(log.segments, "segment")}${logs}`);

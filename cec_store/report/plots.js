@@ -51,7 +51,7 @@ const PLOTS = [
   {
     id: "history", section: "cost", isWide: true, title: "Extent over time",
     has: (view) => view.history !== null && view.history.number.length > 0,
-    what: (view) => "What a restart would have had to read, against the windows that were open. The default target Q is twice " +
+    what: (view) => "What a restart would have had to read, against the windows that were open. The default target is twice " +
       `the open windows, or what is read in no time: ${text.whole(view.history.default_target.at(-1))} records now, if nobody has set another.`,
     chart(view, look, report) {
       const rows = view.history, along = alongOf(rows, report.has_versions ? "version" : "frame");
@@ -60,16 +60,16 @@ const PLOTS = [
           ...(along.at.length < 3 ? { pointRadius: 4 } : {}), ...more });
       const low = rows.extent_records_low;
       const sets = [
-        line("extent q", "blue", rows.extent_records, { fill: "origin", backgroundColor: look.faint("blue") }),
-        line("open windows N", "orange", rows.open_windows),
+        line("extent", "blue", rows.extent_records, { fill: "origin", backgroundColor: look.faint("blue") }),
+        line("open windows", "orange", rows.open_windows),
       ];
       /* Far above all else it would only flatten the rest. */
       if (Math.max(...rows.default_target) < 3 * Math.max(...rows.extent_records))
-        sets.push(line("default target Q", "grey", rows.default_target, { borderDash: [6, 4] }));
+        sets.push(line("default target", "grey", rows.default_target, { borderDash: [6, 4] }));
       if (low.some((q, at) => q < rows.extent_records[at]))
-        sets.splice(1, 0, line("smallest q of the stretch", "blue", low, { borderWidth: 1, borderDash: [2, 2] }));
+        sets.splice(1, 0, line("smallest extent of the stretch", "blue", low, { borderWidth: 1, borderDash: [2, 2] }));
       if (view.name === "all logs")
-        sets.push(line("q of the largest log", "teal", rows.largest_extent_records, { borderWidth: 1.5 }));
+        sets.push(line("extent of the largest log", "teal", rows.largest_extent_records, { borderWidth: 1.5 }));
       return {
         type: "line", data: { datasets: sets },
         options: {
@@ -79,22 +79,22 @@ const PLOTS = [
       };
     },
     table: (view, report) => ({
-      columns: [report.has_versions ? "version" : "frame", "time", "extent q", "smallest q", "largest log's q", "open windows N", "default target"],
+      columns: [report.has_versions ? "version" : "frame", "time", "extent", "smallest extent", "largest log's extent", "open windows", "default target"],
       rows: view.history.number.map((n, at) => [text.whole(n), text.moment(view.history.timestamp_us[at]),
         ...["extent_records", "extent_records_low", "largest_extent_records", "open_windows", "default_target"]
           .map((name) => text.whole(view.history[name][at]))]),
     }),
   },
   {
-    id: "recovery", section: "specialists", isWide: true, title: "What another target Q would cost",
+    id: "recovery", section: "specialists", isWide: true, title: "What another target would cost",
     has: (view) => view.recovery !== null,
-    what: (view) => "A larger Q makes restarts longer and checking cheaper. " + (view.recovery.is_simulated
+    what: (view) => "A larger target makes restarts longer and checking cheaper. " + (view.recovery.is_simulated
       ? "Loads and checks are those that each target would have given over the recorded history; recorded were " +
         `${text.number(view.recovery.recorded_checks_per_record)} checks for each other record.`
-      : "Between two checks of a window the log advances by Q − N records, so each record brings N ÷ (Q − N) checks."),
+      : "Between two checks of a window the log advances by the target less the open windows, so each record brings windows ÷ (target − windows) checks."),
     chart(view, look) {
       const rows = view.recovery, checks = rows.checks_per_record;
-      const x = axisLog(look, "target Q, records", text.short, {
+      const x = axisLog(look, "target, records", text.short, {
         min: Math.min(rows.now || Infinity, rows.extent_target[0]), max: Math.max(rows.now, rows.extent_target.at(-1)) });
       const line = (name, colour, ys, more) => ({ ...look.line(colour), label: name, data: xy(rows.extent_target, ys), pointRadius: 2, ...more });
       return {
@@ -110,14 +110,14 @@ const PLOTS = [
             right: { ...look.axis("checks for each other record", text.number), beginAtZero: true, position: "right", grid: { display: false } },
           },
           plugins: {
-            marks: { at: [[rows.now, "q now"], [view.history?.default_target.at(-1), "default Q"]] },
-            tooltip: { callbacks: titled((item) => `Q = ${text.whole(item.parsed.x)} records`) },
+            marks: { at: [[rows.now, "extent now"], [view.history?.default_target.at(-1), "default target"]] },
+            tooltip: { callbacks: titled((item) => `target: ${text.whole(item.parsed.x)} records`) },
           },
         },
       };
     },
     table: (view) => ({
-      columns: ["target Q", "largest extent", "load, seconds", "checks for each other record"],
+      columns: ["target", "largest extent", "load, seconds", "checks for each other record"],
       rows: view.recovery.extent_target.map((q, at) => [text.whole(q), text.whole(view.recovery.extent_records[at]),
         text.number(view.recovery.load_s[at]), text.number(view.recovery.checks_per_record[at])]),
     }),
@@ -166,7 +166,7 @@ const PLOTS = [
       const records = sum(updates) + sum(renewals), fast = windows.slice(3), most = sum(updates.slice(3)) + sum(renewals.slice(3));
       const share = sum(fast) ? `${text.percent(sum(fast) / sum(windows))} of the windows have five or more: ` +
         `theirs are ${text.percent(most / records)} of the records.` : "No window has five or more.";
-      return `How many footprints in the extent an open window has. ${share} ` +
+      return `How many records in the extent an open window has. ${share} ` +
         "Slow windows, on the left, hold the extent open; fast ones fill it.";
     },
     chart(view, look) {
@@ -184,7 +184,7 @@ const PLOTS = [
         ] },
         options: {
           scales: {
-            x: { ...look.axis("footprints of a window in the extent"), stacked: true, grid: { display: false } },
+            x: { ...look.axis("records of a window in the extent"), stacked: true, grid: { display: false } },
             y: { ...look.axis("%", text.number), stacked: true },
           },
           plugins: { tooltip: { callbacks: { label: (item) => `${item.dataset.label}: ` +
@@ -193,14 +193,14 @@ const PLOTS = [
       };
     },
     table: (view) => ({
-      columns: ["footprints, from", "windows", "records: window changed", "records: written again"],
+      columns: ["records, from", "windows", "records: window changed", "records: written again"],
       rows: view.footprints.from.map((n, at) => [n, ...["windows", "updates", "renewals"]
         .map((name) => text.whole(view.footprints[name][at]))]),
     }),
   },
   ...[["records", "in records", "records behind the end", text.short],
-    ["time_us", "in time", "behind the newest footprint", text.duration]].map(([name, title, axis, say]) => ({
-    id: `ages-${name}`, section: "specialists", isWide: false, title: `Age of the last footprints, ${title}`,
+    ["time_us", "in time", "behind the newest record", text.duration]].map(([name, title, axis, say]) => ({
+    id: `ages-${name}`, section: "specialists", isWide: false, title: `Age of the last records, ${title}`,
     has: (view) => view.ages[name] !== null,
     what: () => name === "records" ? "How far back each open window was written last. The oldest decides how far a restart reads."
       : "The same by the timestamps of the records.",
@@ -221,11 +221,11 @@ const PLOTS = [
       const live = sum(view.segments.map((s) => s.footprint_bytes + s.superseded_bytes));
       const each = view.name === "all logs" ? "Each bar is a log." : "Each bar is a segment, the oldest first.";
       return report.totals.open_windows ? `${each} A restart reads ${text.percent(live / Math.max(1, total))} of the bytes: ` +
-        `the last footprints, and what stands between them.` : each;
+        `the last records of open windows, and what stands between them.` : each;
     },
     chart(view, look, report) {
       const names = view.segments.map((s) => text.safe(s.name));
-      const sets = [["footprint_bytes", "last footprints", "blue"], ["superseded_bytes", "superseded, but read", "teal"],
+      const sets = [["footprint_bytes", "last records", "blue"], ["superseded_bytes", "superseded, but read", "teal"],
         ["other_bytes", report.totals.open_windows ? "not needed by a restart" : "bytes", "grey"],
         ["abandoned_bytes", "given up", "red"]]
         .map(([name, label, colour]) => ({ ...look.bar(colour), ...crowded(names), label, data: view.segments.map((s) => s[name]) }))
@@ -245,7 +245,7 @@ const PLOTS = [
       };
     },
     table: (view) => ({
-      columns: ["", "last footprints", "superseded, but read", "not needed by a restart", "given up"], texts: [0],
+      columns: ["", "last records", "superseded, but read", "not needed by a restart", "given up"], texts: [0],
       rows: view.segments.map((s) => [text.safe(s.name), ...["footprint_bytes", "superseded_bytes", "other_bytes", "abandoned_bytes"]
         .map((name) => text.bytes(s[name]))]),
     }),
@@ -296,7 +296,7 @@ const PLOTS = [
     id: "skew", section: "why", isWide: true, title: "Skew between partitions",
     has: (view, report) => report.logs.length > 1 && view.name === "all logs",
     what: () => "A restart takes as long as its slowest partition.",
-    choices: [["extent_records", "extent q", text.short], ["open_windows", "open windows N", text.short],
+    choices: [["extent_records", "extent", text.short], ["open_windows", "open windows", text.short],
       ["extent_bytes", "bytes of the extent", text.bytes], ["bytes", "bytes of the log", text.bytes],
       ["records", "records of the log", text.short]],
     chart(view, look, report, choice) {
@@ -329,7 +329,7 @@ const PLOTS = [
       };
     },
     table: (view, report) => ({
-      columns: ["log", "windows N", "extent q", "extent", "log", "records", "sound"], texts: [0],
+      columns: ["log", "windows", "extent, records", "extent, size", "log", "records", "sound"], texts: [0],
       rows: report.logs.map((log) => [text.safe(log.name), text.whole(log.open_windows), text.whole(log.extent_records),
         text.bytes(log.extent_bytes), text.bytes(log.bytes), text.whole(log.records), log.sound ? "yes" : "no"]),
     }),

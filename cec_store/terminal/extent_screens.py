@@ -72,7 +72,7 @@ def _show_log(screen: Screen, overview: Overview, entry: LogExtent, rates: LoadR
         rows.append(
             ("write amplification", f"{totals.write_amplification:.2f} records for each {asked}")
         )
-        rows.append(("CHECK overhead", f"{totals.check_overhead or 0:.2f} for each other record"))
+        rows.append(("written again", f"{totals.check_overhead or 0:.2f} for each other record"))
     if report.version is not None:
         rows.append(("version", f"{report.version:,}"))
     if totals.unreadable:
@@ -95,8 +95,8 @@ def _show_state(
     )
     age = f"{moment(state.oldest_timestamp_us)}, {duration(state.age_us)} before the end"
     replay = [
-        ("replay from T", f"input {positions(state.replay_from)}"),
-        ("replay u", f"{state.replay_rows:,} rows, up to {positions(state.replay_upto)}"),
+        ("replay from", f"input {positions(state.replay_from)}"),
+        ("replay", f"{state.replay_rows:,} rows, up to {positions(state.replay_upto)}"),
     ]
     cost = entry.crash_cost(rates)
     crash = f"{seconds(cost.load_s)} to load"
@@ -105,10 +105,10 @@ def _show_state(
     screen.pairs(
         "a restart would read back",
         [
-            ("open windows N", f"{extent.open_windows:,}"),
-            ("extent q", reach),
-            ("target Q", _target(entry)),
-            ("oldest footprint", age if state.oldest_timestamp_us is not None else "–"),
+            ("open windows", f"{extent.open_windows:,}"),
+            ("extent", reach),
+            ("target", _target(entry)),
+            ("oldest record", age if state.oldest_timestamp_us is not None else "–"),
             *(replay if entry.has_input else []),
             *([("a crash now costs", crash)] if can_restart else []),
         ],
@@ -144,7 +144,8 @@ def _show_logs(screen: Screen, overview: Overview, rates: LoadRates, cores: int)
         title += f", version {overview.version:,}"
     if overview.timestamp_us is not None:
         title += f" (batch {overview.version - 1:,} of {moment(overview.timestamp_us)})"  # type: ignore[operator]
-    names = ["log", "N", "q", "frames", "size", "segments", "T", "age", "load", "q/N"]
+    names = ["log", "open windows", "extent", "frames", "size", "segments", "oldest record", "age",
+             "load", "extent / windows"]  # fmt: skip
     rows: list[list[Cell]] = []
     for entry in overview.logs:
         name = entry.log.name
@@ -198,9 +199,9 @@ def _show_windows(screen: Screen, overview: Overview, rates: LoadRates, top: int
         )  # fmt: skip
     if rows:
         position = "version" if overview.place.has_versions else "input"
-        names = ["key", "footprint", "offset", position, "time", "q from here", "u from here",
-                 "renewing frees", "saves"]  # fmt: skip
-        title = "windows with the oldest footprints"
+        names = ["key", "record", "offset", position, "time", "extent from here",
+                 "replay from here", "renewing frees", "saves"]  # fmt: skip
+        title = "windows with the oldest records"
         screen.table(title, [*(["log"] if is_many else []), *names], rows)
 
 
@@ -215,5 +216,6 @@ def _show_what_if(screen: Screen, overview: Overview) -> None:
     ]  # fmt: skip
     title = "what other targets would have given"
     title += ", all logs together" if len(overview.logs) > 1 else ""
-    names = ["target", "q now", "q at most", "u now", "CHECKs", "for each other record"]
+    names = ["target", "extent now", "extent at most", "replay now", "written again",
+             "for each other record"]  # fmt: skip
     screen.table(title, names, rows)

@@ -62,7 +62,7 @@ def test_the_verbs_name_it_for_what_it_is(path: str, tmp_path: Path) -> None:
         assert done.exit_code == 0, done.output
         found = json.loads(done.stdout)
         check(verb[0], found)
-        assert found["kind"] == "queue by reference"
+        assert found["kind"] == "partitioned queue"
         assert found["sound"] is True
         assert [log["name"] for log in found["logs"]] == [f"partition {n}" for n in range(3)]
         page = ["-o", str(tmp_path / "page.html")] if verb == ["report"] else []
@@ -128,7 +128,7 @@ def test_an_index_is_refused_by_name(path: str) -> None:
     before = contents(store_at(path))
     done = run("reindex", path)
     assert done.exit_code == 2
-    assert "queue by reference" in " ".join(done.stderr.replace("│", " ").split())
+    assert "partitioned queue" in " ".join(done.stderr.replace("│", " ").split())
     assert contents(store_at(path)) == before
 
 

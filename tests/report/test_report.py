@@ -166,7 +166,7 @@ def test_top_bounds_what_is_looked_at_closely(checkpoint: MadeCheckpoint) -> Non
 
 def test_a_queue_of_many_partitions_is_reported_without_windows(tmp_path: Path) -> None:
     document = document_of(partitioned(tmp_path / "q"))
-    assert document["kind"] == "queue by reference"
+    assert document["kind"] == "partitioned queue"
     assert [log["partition"] for log in document["logs"]] == [0, 1, 2]
     whole = document["views"][0]
     assert whole["history"] is None

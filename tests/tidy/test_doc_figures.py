@@ -106,8 +106,9 @@ def test_percentages_of_the_table_stand_in_the_table_before_them() -> None:
     named = []
     for path in DOCS.rglob("*.md"):
         text = path.read_text("utf-8")
-        for match in re.finditer(r"([\d.,]+ %) of the table", text):
+        for match in re.finditer(r"([\d.,]+\s%)\sof\sthe\stable", text):
             table = text[: match.start()].split("<!-- end -->")[-2]
-            named.append((path.stem, match[1], f"| {match[1]} |" in table))
+            cell = " ".join(match[1].split())
+            named.append((path.stem, cell, f"| {cell} |" in table))
     assert named
     assert all(stands for _, _, stands in named), named

@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import sys
 from collections.abc import Iterator
 from functools import cache
 from importlib.util import module_from_spec, spec_from_file_location
@@ -20,11 +21,15 @@ from cec_store.connectors.spark.setup.settings import PREFIX, SETTINGS
 from cec_store.partitioned import read_options, write_options
 from cec_store.signals.figures import METRICS
 from support.paths import DOCS, ROOT
+from support.runs import prose
 
-PAGES = sorted(
-    [ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")]
-    + [*DOCS.rglob("*.md"), ROOT / "bench" / "RESULTS.md"]
-)
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+PAGES = [*prose.PAGES, ROOT / "bench" / "RESULTS.md"]
 MODULES = {
     ".".join(path.relative_to(root).with_suffix("").parts): path.read_text("utf-8")
     for root, folder in ((ROOT / "cec_store", "."), (ROOT, "connectors"), (ROOT, "indexes"))
@@ -32,6 +37,7 @@ MODULES = {
 }
 """Of the package, by their names below `cec_store`."""
 _LINK = re.compile(r"\]\((?!\w+:)([^)#\s]*)(?:#([^)\s]+))?\)")
+_ADDRESS = re.compile(r"^\[([^\]]+)\]: (\S+?)(?:#(\S+))?$", re.MULTILINE)
 _CODE = re.compile(r"^ *```.*?^ *```$|`[^`\n]+`", re.MULTILINE | re.DOTALL)
 MADE_BY_THE_SITE = {DOCS / "reference" / "command-line.md"}
 
@@ -64,6 +70,25 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert there.exists() or there in MADE_BY_THE_SITE, f"{target} is not there"
         if anchor and there.suffix == ".md" and there.exists():
             assert anchor in anchors(there), f"{target}#{anchor}"
+
+
+def test_links_of_the_readme_are_whole_addresses_of_files() -> None:
+    """An index of packages shows the page where no relative link leads anywhere."""
+    text = _CODE.sub("", (ROOT / "README.md").read_text("utf-8"))
+    source = PROJECT["urls"]["Source"]
+    own = re.compile(
+        re.escape(source).replace("//github", "//(?:raw\\.githubusercontent|github)")
+        + "/(?:(?:blob|tree)/)?main/"
+    )
+    addresses = _ADDRESS.findall(text)
+    assert len(addresses) > 30
+    assert not _LINK.findall(text)
+    for name, address, anchor in addresses:
+        path, count = own.subn("", address)
+        assert count == 1, address
+        assert (ROOT / path).exists(), address
+        assert not anchor or anchor in anchors(ROOT / path), address
+        assert len(re.findall(rf"\[{re.escape(name)}\]", " ".join(text.split()))) >= 2, name
 
 
 @cache
@@ -248,19 +273,27 @@ def test_errors_are_those_of_the_program() -> None:
         assert [word for word in re.findall(r"`(\w+)`", also) if word[0].isupper()] == builtin, name
 
 
-def test_the_page_of_docstrings_has_each_public_name() -> None:
-    text = (DOCS / "reference" / "python.md").read_text("utf-8")
-    listed = set(re.findall(r"^::: cec_store\.(\w+)$", text, re.MULTILINE))
-    raised = {name for name in cec_store.__all__ if hasattr(errors, name)}
-    assert listed == set(cec_store.__all__) - raised - {"__version__"}
-    from cec_store.connectors import spark
+def test_pages_of_docstrings_have_each_public_name_once() -> None:
+    folder = DOCS / "reference"
+    text = "\n".join(path.read_text("utf-8") for path in sorted(folder.rglob("*.md")))
 
-    in_spark = re.findall(r"^::: cec_store\.connectors\.spark\.(\w+)$", text, re.MULTILINE)
-    assert sorted(in_spark) == sorted(spark.__all__)
+    def listed(module: str) -> list[str]:
+        return sorted(re.findall(rf"^::: {re.escape(module)}\.(\w+)$", text, re.MULTILINE))
+
+    raised = {name for name in cec_store.__all__ if hasattr(errors, name)}
+    assert listed("cec_store") == sorted({*cec_store.__all__} - raised - {"__version__"}
+                                         | {"errors"})  # fmt: skip
+    from cec_store import operators
+    from cec_store.connectors import spark
     from cec_store.connectors.spark import fleet
 
-    of_fleets = re.findall(r"^::: cec_store\.connectors\.spark\.fleet\.(\w+)$", text, re.MULTILINE)
-    assert sorted(of_fleets) == sorted(fleet.__all__)
+    for module in (operators, spark, fleet):
+        assert listed(module.__name__) == sorted(module.__all__)
+    overview = (folder / "python.md").read_text("utf-8")
+    groups = [*(folder / "python").glob("*.md"), *(folder / "operators").glob("*.md")]
+    assert len(groups) > 8
+    assert [path.name for path in groups
+            if f"({path.relative_to(folder).as_posix()})" not in overview] == []  # fmt: skip
 
 
 def test_pages_of_the_site_are_all_in_its_navigation() -> None:

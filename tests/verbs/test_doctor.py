@@ -59,7 +59,7 @@ def places(folder: Path) -> dict[str, Path]:
 
 
 KINDS = {
-    "queue": "queue", "partitions": "queue by reference", "checkpoint": "checkpoint",
+    "queue": "queue", "partitions": "partitioned queue", "checkpoint": "checkpoint",
     "rocksdb": "checkpoint", "store": "state store",
 }  # fmt: skip
 

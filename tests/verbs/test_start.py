@@ -232,7 +232,7 @@ def test_extents_can_be_read_on_a_narrow_terminal(tmp_path: Path, columns: int) 
     assert max(map(len, lines)) <= columns or columns < 100
     if columns < 100:
         assert "  log operator 0 (aggregate), partition 1" in lines
-        assert any(re.fullmatch(r"    q/N +\d+\.\d\d", line) for line in lines)
+        assert any(re.fullmatch(r"    extent / windows +\d+\.\d\d", line) for line in lines)
         assert max(len(line) for line in lines if line.startswith("  ")) <= columns
     else:
         assert any(line.startswith("┃ log ") for line in lines)

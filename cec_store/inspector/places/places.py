@@ -43,7 +43,7 @@ class PlaceKind(str, Enum):
     """Kinds of places that a path can name."""
 
     QUEUE = "queue"
-    REFERENCE_QUEUE = "queue by reference"
+    REFERENCE_QUEUE = "partitioned queue"
     STATE_STORE = "state store"
     CHECKPOINT = "checkpoint"
 

@@ -22,11 +22,34 @@ import org.apache.spark.sql.types.StructType
 import org.apache.spark.util.NextIterator
 
 /**
- * Spark's state in CEC logs: each commit appends its changes, and as many of the oldest footprints as keep a
- * restart short. No snapshots. See docs/spark.md for use, docs/format.md §9 for the bytes.
+ * A [[StateStoreProvider]] that keeps state in memory and appends each version to a log in the checkpoint, which
+ * is on any Hadoop file system.
  *
- * One provider serves overlapping tasks and Spark's maintenance thread. What [[init]] sets does not change; the
- * instances are behind the lock of `pool`, the codecs in a concurrent map, and `maintenance` locks for itself.
+ * Usage:
+ * To keep the state of new queries in such logs, put the jar into `spark.jars` and set
+ *  - `spark.sql.streaming.stateStore.providerClass` to the name of this class
+ *  - `spark.sql.extensions` to our extension, for `transformWithState` and so that batches with a watermark read only
+ *    what can have expired
+ *  - optionally `spark.sql.streaming.stateStore.cec.recoveryTimeMs`, which bounds a restart
+ * `cec-store spark conf` prints them, and docs/spark.md lists all settings. Between `getStore` and `commit` the rows
+ * of a version are put and removed in memory. A commit appends them as one frame, or several, and with them the
+ * oldest live rows, until what a restart has to read fits its target. There are no snapshots.
+ *
+ * Fault tolerance model:
+ * - `commit` returns once the version is durable: synced, or stored as an object. It counts once Spark's own commit
+ *   log has its batch.
+ * - Each task owns its instance of the state and writes segments of its own. A retry or a speculative attempt loads
+ *   another instance, so that attempts share nothing. Spark's unique id, or in checkpoint format V1 the highest
+ *   segment, decides which attempt at a version counts. What others have written is ignored.
+ * - An unfinished write at the end of a segment is ignored, because no version that counts ends there.
+ * - Damage fails the load by name, with the file, the byte and the newest version that is sound. State is never
+ *   silently empty, and no frame is skipped.
+ * - After a failed write or sync the segment is not touched again. The next commit begins another one.
+ * - Every version within `minVersionsToRetain` can be loaded. Maintenance deletes a segment once none of them needs it.
+ *
+ * The bytes are those of docs/format.md §9. One provider serves overlapping tasks and Spark's maintenance thread. What
+ * [[init]] sets does not change; the instances are behind the lock of `pool`, the codecs in a concurrent map, and
+ * `maintenance` locks for itself.
  */
 class CecStateStoreProvider extends NewestProvider with Logging {
   import StateStore.DEFAULT_COL_FAMILY_NAME
