@@ -58,6 +58,10 @@ _VERBS: dict[str, tuple[str, Callable[[], Any]]] = {
         "Show the last rows of a queue, all partitions in commit order; with -f those to come too.",
         lambda: import_module("cec_store.verbs.tail").tail_verb,
     ),
+    "watch": (
+        "Show a place while it changes: rows and batches a second, restart, memory, lags.",
+        lambda: import_module("cec_store.verbs.watch").watch_verb,
+    ),
     "report": (
         "Write one page about a place: is it sound, what will a restart cost, and why.",
         lambda: import_module("cec_store.verbs.report").report_verb,

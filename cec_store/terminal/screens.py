@@ -51,6 +51,10 @@ class Screen:
         """One of many JSON objects."""
         sys.stdout.write(json_text(value) + "\n")
 
+    def flush(self) -> None:
+        """Hand all lines on, so that whoever reads a pipe sees them now."""
+        sys.stdout.flush()
+
     def pairs(self, title: str, rows: Sequence[tuple[str, str]]) -> None:
         """Names with their values."""
         if self.is_terminal:

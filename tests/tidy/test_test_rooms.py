@@ -14,7 +14,7 @@ FOLDER_FILES_MAX = 20
 MIRRORS = {
     "storage", "format", "log", "checkpoints", "indexes", "queues", "partitioned", "state_logs",
     "scans", "operators", "standby", "placement", "recovery_plans", "signals", "inspector",
-    "doctor",
+    "doctor", "watching",
     "report", "terminal", "demos", "verbs",
     "connectors/setup", "connectors/queues", "connectors/checkpoint", "connectors/provider",
     "connectors/takeover", "connectors/executors", "connectors/fleet", "connectors/moving",
