@@ -33,6 +33,10 @@ def watch_facts(sight: Sight) -> Iterator[tuple[str, str]]:
         yield "committed", f"{_ago(look.taken_us - look.committed_us)}{took}"
     if look.newest_us is not None:
         yield "newest row", f"{moment(look.newest_us)} by its own time"
+    if look.input_rows_per_s is not None:
+        yield "input", f"{_rate(look.input_rows_per_s)} rows/s in the newest batch"
+    if look.commit_s is not None:
+        yield "commit", f"{seconds(look.commit_s)} in the mean store"
     if look.watermark_us is not None:
         behind = _span(look.taken_us - look.watermark_us)
         yield "watermark", f"{moment(look.watermark_us)}, {behind} behind the clock"
@@ -45,7 +49,11 @@ def watch_facts(sight: Sight) -> Iterator[tuple[str, str]]:
     if look.open_windows is not None:
         yield "open windows", f"{look.open_windows:,}"
     if look.memory_bytes is not None:
-        yield "memory", f"about {size(look.memory_bytes)}"
+        yield "memory", f"{'' if look.memory_is_measured else 'about '}{size(look.memory_bytes)}"
+    if look.replica_lag_versions is not None:
+        is_ready = look.replica_lag_versions == 0
+        lag = "ready" if is_ready else f"{look.replica_lag_versions:,} versions behind in all"
+        yield "replicas", lag
     for consumer in look.consumers:
         lag = f"{consumer.lag_records:,} records behind"
         if consumer.waiting_since_us is not None:

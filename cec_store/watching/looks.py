@@ -9,9 +9,12 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow.compute as pc
 
+from cec_store.connectors.spark.progress.history import spans_s
+from cec_store.connectors.spark.progress.progress_file import read_progress
 from cec_store.errors import CecError
 from cec_store.inspector.measuring.consumer_lags import ConsumerLag, consumer_lags
 from cec_store.inspector.measuring.crash_costs import LoadRates
@@ -20,6 +23,9 @@ from cec_store.inspector.measuring.place_extents import Overview
 from cec_store.inspector.measuring.reference_consumers import place_consumers
 from cec_store.inspector.places.places import Place, PlaceKind
 from cec_store.state_logs.sizing import HEAP_BYTES_PER_KEY
+
+_PROGRESS_AGE_US = 60_000_000
+"""A progress file this much older than the newest commit says nothing of now."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +54,15 @@ class Look:
     restart_s: float | None = None
     """Seconds that a restart now would take, by :class:`LoadRates`."""
     memory_bytes: int | None = None
-    """Heap of the state stores, as the rows of their extents and the measured size of a key."""
+    """Memory of the state stores: as the progress file has it from Spark, or else an estimate by
+    the rows of their extents and the measured size of a key."""
+    memory_is_measured: bool = False
+    input_rows_per_s: float | None = None
+    """Rows of input a second in the newest batch, by the progress file, as the next two."""
+    commit_s: float | None = None
+    """Seconds that the mean state store took to commit the newest batch."""
+    replica_lag_versions: int | None = None
+    """Versions that warm replicas lack, over all; 0: all are ready to take over."""
     consumers: tuple[ConsumerLag, ...] = ()
     problems: tuple[str, ...] = ()
     """Reasons that something could not be read; empty at a sound place."""
@@ -82,7 +96,10 @@ def look_at(place: Place, rates: LoadRates, cores: int) -> Look:
             problems.append(str(error))
     states = [entry.state for entry in overview.logs if entry.state is not None]
     restart = overview.restart_cost(rates, cores)
+    progress = _progress(place, committed_us, problems)
+    memory_bytes = progress.pop("memory_bytes", None)
     return Look(
+        **progress,
         path=place.path,
         kind=place.kind.value,
         taken_us=taken_us,
@@ -96,10 +113,32 @@ def look_at(place: Place, rates: LoadRates, cores: int) -> Look:
         extent_records=sum(s.extent.records for s in states) if states else None,
         extent_bytes=_extent_bytes(overview),
         restart_s=None if restart is None else restart.load_s + restart.replay_s,
-        memory_bytes=_memory_bytes(overview),
+        memory_bytes=_memory_bytes(overview) if memory_bytes is None else memory_bytes,
+        memory_is_measured=memory_bytes is not None,
         consumers=tuple(consumers),
         problems=tuple(dict.fromkeys(problems)),
     )
+
+
+def _progress(place: Place, committed_us: int | None, problems: list[str]) -> dict[str, Any]:
+    """Return what the newest stretch of a checkpoint's progress file says, if it is new enough."""
+    if place.checkpoint is None:
+        return {}
+    try:
+        stretches = read_progress(place.folder)
+    except (CecError, ValueError) as error:
+        problems.append(str(error))
+        return {}
+    if not stretches or (committed_us or 0) - stretches[-1].until_us > _PROGRESS_AGE_US:
+        return {}
+    newest = stretches[-1]
+    commit_us = newest.commit_us
+    return {
+        "memory_bytes": newest.memory_bytes,
+        "input_rows_per_s": newest.rows / spans_s(stretches)[-1],
+        "commit_s": None if commit_us is None else commit_us / newest.batches / 1e6,
+        "replica_lag_versions": newest.replica_lag_versions,
+    }
 
 
 def _records(overview: Overview) -> int | None:

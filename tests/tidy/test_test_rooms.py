@@ -18,6 +18,7 @@ MIRRORS = {
     "report", "terminal", "demos", "verbs",
     "connectors/setup", "connectors/queues", "connectors/checkpoint", "connectors/provider",
     "connectors/takeover", "connectors/executors", "connectors/fleet", "connectors/moving",
+    "connectors/progress",
     "format/by_columns", "operators/aggregate", "partitioned/by_reference",
 }  # fmt: skip
 ACROSS = {"faults", "tidy", "bench", "queues/contract"}

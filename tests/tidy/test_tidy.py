@@ -87,7 +87,8 @@ ORDER = {
         assignment succession
     """,
     "connectors": "spark",
-    "connectors.spark": "setup queues checkpoint takeover moving executors fleet",
+    "connectors.spark": "setup queues checkpoint takeover moving executors progress fleet",
+    "connectors.spark.progress": "history progress_file reported listening",
     "connectors.spark.moving": "plan spark_files state_job stored_rows moving comparing",
     "connectors.spark.fleet": """
         rules declaration toml_file backoff costs recovery notes fleet_folder cuts history
@@ -132,7 +133,9 @@ ORDER = {
         checkpoints fleets checkups
     """,
     "watching": "looks watcher",
-    "report": "facts windows restart_costs views document cluster_document fleet_document page",
+    "report": """
+        facts windows restart_costs time_series views document cluster_document fleet_document page
+    """,
     "terminal": """
         exit_status interrupts streams lazy_group wording screens columnar formats documents
         gathering outputs built_in_screens doctor_screens extent_screens watch_screens
