@@ -12,7 +12,7 @@ from cec_store.connectors import spark
 from cec_store.connectors.spark.setup.compiler import copy_jar, has_extension
 from cec_store.connectors.spark.setup.settings import session_settings, spark_settings
 from cec_store.terminal.screens import Screen
-from cec_store.verbs.arguments import AsJson
+from cec_store.verbs.arguments import AsJson, count_option
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -38,14 +38,15 @@ def conf_verb(
         float | None, typer.Option(help="Records to read at a load, as a multiple of live keys.")
     ] = None,
     extent_max_records: Annotated[
-        int | None, typer.Option(help="Records to read at a load.")
+        int | None,
+        count_option("Records to read at a load, as 1e6."),
     ] = None,
     check_time_ms: Annotated[
         int | None, typer.Option(help="Time of a commit that checkpoints may take.")
     ] = None,
     sync_mode: Annotated[str | None, typer.Option(help="commit or none.")] = None,
     compression_level: Annotated[int | None, typer.Option(help="0 (none) to 19.")] = None,
-    segment_bytes: Annotated[str | None, typer.Option(help="As 67108864 or 64m.")] = None,
+    segment_bytes: Annotated[str | None, typer.Option(help="As 67108864, 64m or 64MiB.")] = None,
     replicas: Annotated[
         int | None, typer.Option(help="Warm copies of each partition on other executors.")
     ] = None,
