@@ -21,6 +21,8 @@ class Verb(NamedTuple):
     """The first line of what its own `--help` says."""
     load: Callable[[], Any]
     """Gives its function, or a `typer.Typer` with verbs below it."""
+    example: str
+    """Words behind ``cec-store`` that do something useful, for the end of its help."""
 
 
 class _Completion(NamedTuple):
@@ -56,6 +58,7 @@ class LazyGroup(TyperGroup):
             loaded = single
         command = typer.main.get_command(loaded)
         command.name = cmd_name  # a group has none of its own
+        command.epilog = f"Example: cec-store {verb.example}"
         return command
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:

@@ -85,7 +85,7 @@ def test_the_verbs_say_in_help_what_they_say_themselves() -> None:
     group = typer.main.get_group(cli.app)
     verbs = {name: verb for verbs in cli._GROUPS.values() for name, verb in verbs.items()}
     assert len(verbs) >= 14
-    for name, (said, _) in verbs.items():
+    for name, (said, _, _) in verbs.items():
         own = group.get_command(None, name).help.split("\n\n")[0]
         assert said == " ".join(own.split())
 

@@ -29,7 +29,7 @@ def _spark() -> None:
     """Use cec-store as Spark's state store."""
 
 
-@app.command("conf")
+@app.command("conf", epilog="Example: cec-store spark conf --recovery-time-s 2")
 def conf_verb(
     recovery_time_s: Annotated[
         float | None, typer.Option(help="Seconds that a restart may load state.")
@@ -89,7 +89,7 @@ def conf_verb(
         typer.echo(f"--conf {name}={value}" if form is ConfFormat.ARGUMENTS else f"{name} {value}")
 
 
-@app.command("jar")
+@app.command("jar", epilog="Example: cec-store spark jar --into jars")
 def jar_verb(
     into: Annotated[Path | None, typer.Option(help="Copy it into this folder.")] = None,
     as_json: AsJson = False,
