@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta, timezone
 from numbers import Integral
@@ -15,6 +16,15 @@ from typing import NamedTuple
 
 MAX_TIMESTAMP_US = 2**63 - 1
 MIN_TIMESTAMP_US = -(2**63)
+_NUMBER = re.compile(
+    r"([0-9]+(?:[_,][0-9]+)*)(?:\.([0-9]+))?(?:[eE]\+?([0-9]{1,2}))?\s*([A-Za-z]*)"
+)
+_COUNT_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+SIZE_UNITS = {
+    "tib": 1 << 40, "gib": 1 << 30, "mib": 1 << 20, "kib": 1 << 10,
+    "tb": 10**12, "gb": 10**9, "mb": 10**6, "kb": 10**3, "b": 1,
+}  # fmt: skip
+"""Bytes of the units of sizes, in lower case."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
@@ -181,3 +191,36 @@ def format_timestamp_us(timestamp_us: int) -> str:
         return (_EPOCH + timedelta(microseconds=timestamp_us)).isoformat().replace("+00:00", "Z")
     except OverflowError:
         return str(timestamp_us)
+
+
+def parse_count(text: str) -> int:
+    """Return a number of things: ``1000``, ``1_000``, ``1,000``, ``1e3``, ``1k``, ``1.5M``, ``2G``.
+
+    Raises:
+        ValueError: it is none, or not whole.
+    """
+    return _whole(text, _COUNT_UNITS, f"{text!r} is no whole number; such as 1000, 1e6 or 1.5M")
+
+
+def parse_size(text: str) -> int:
+    """Return a number of bytes: ``1000``, ``1e6``, ``10GiB``, ``1.5MB``; KiB is 1,024, kB 1,000.
+
+    Raises:
+        ValueError: it is none, or not whole.
+    """
+    units = {**SIZE_UNITS, "": 1}
+    return _whole(text, units, f"{text!r} is no size; such as 1000000, 64MiB or 10GiB")
+
+
+def _whole(text: str, units: Mapping[str, int], refusal: str) -> int:
+    match = _NUMBER.fullmatch(text.strip())
+    if match is None or match[4].lower() not in units:
+        raise ValueError(refusal)
+    fraction = match[2] or ""
+    digits = int(re.sub("[_,]", "", match[1]) + fraction)
+    scale: int = 10 ** int(match[3] or 0)
+    one: int = 10 ** len(fraction)
+    value, rest = divmod(digits * scale * units[match[4].lower()], one)
+    if rest:
+        raise ValueError(refusal)
+    return value

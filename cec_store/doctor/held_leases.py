@@ -60,7 +60,7 @@ def sighting_line(name: str, seen: Sighting) -> Diagnosis:
         what = f"{name}: the query has gone on with the checkpoint {checkpoint}"
         return fault("lease", what, f"start it with {checkpoint}, or as a standby of that one")
     who = f"{name}: {seen.holder}, tenure {seen.tenure}"
-    if seen.sign is Sign.ALIVE and seen.has_moved:
+    if seen.is_alive:
         return sound("lease", f"{who}, is alive")
     if seen.sign is Sign.RELEASED:
         return sound("lease", f"{who}, has let go of it")

@@ -10,11 +10,11 @@ from cec_store.errors import CecError, QueueLocked
 from cec_store.format.frame import FORMAT_VERSION
 from cec_store.format.retention import Retention, RetentionMode
 from cec_store.inspector.measuring.consumer_lags import ConsumerLag, consumer_lags
-from cec_store.inspector.measuring.reference_consumers import reference_consumers
+from cec_store.inspector.measuring.reference_consumers import place_consumers
 from cec_store.inspector.places.places import Place, PlaceKind
 from cec_store.log.chain import Chain
 from cec_store.log.notes import refuse_if_held
-from cec_store.queues.lags import ConsumerState, consumer_states
+from cec_store.queues.lags import ConsumerState
 from cec_store.storage.local import LocalFolder
 from cec_store.storage.names import manifest_epoch_of
 
@@ -27,14 +27,12 @@ def queue_lines(place: Place) -> Iterator[Diagnosis]:
     try:
         place.require_open()
         if place.kind is PlaceKind.REFERENCE_QUEUE:
-            of_partition = reference_consumers(place)
-            consumers = [state for log in place.logs for state in of_partition(log.partition or 0)]
             records = sum(place.reference.ends().values())
             what = f"{len(place.logs):,} partitions, {records:,} records in all"
         else:
             chain = Chain(place.folder)
-            consumers = consumer_states(chain)
             what = f"offsets {chain.first_offset():,} to {chain.end.offset:,}"
+        consumers = place_consumers(place)
     except (CecError, FileNotFoundError) as error:
         yield of_error(error, place.path)
         return

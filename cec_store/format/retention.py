@@ -10,6 +10,7 @@ from struct import Struct
 
 from cec_store.errors import CorruptLog, unknown_version, upgrade_needed
 from cec_store.format.checksum import crc_is_right, with_crc
+from cec_store.values import SIZE_UNITS, parse_size
 
 _MAGIC = b"CECRETN\0"
 _VERSION = 1
@@ -21,10 +22,6 @@ _WRITTEN = re.compile(r"([0-9]+)\s*([a-z]+)")
 _TIMES_US = {
     "w": 604_800_000_000, "d": 86_400_000_000, "h": 3_600_000_000, "min": 60_000_000,
     "s": 1_000_000, "ms": 1000, "us": 1,
-}  # fmt: skip
-_SIZES = {
-    "tib": 1 << 40, "gib": 1 << 30, "mib": 1 << 20, "kib": 1 << 10,
-    "tb": 10**12, "gb": 10**9, "mb": 10**6, "kb": 10**3, "b": 1,
 }  # fmt: skip
 _SIZE_NAMES = {"tib": "TiB", "gib": "GiB", "mib": "MiB", "kib": "KiB"}
 
@@ -76,10 +73,14 @@ class Retention:
         if text in ("forever", "consumers"):
             return cls(RetentionMode[text.upper()])
         match = _WRITTEN.fullmatch(text)
-        number, unit = (int(match[1]), match[2]) if match else (0, "")
-        if unit in _TIMES_US:
-            return cls._checked(RetentionMode.TIME, number * _TIMES_US[unit], asked)
-        return cls._checked(RetentionMode.BYTES, number * _SIZES.get(unit, 0), asked)
+        if match is not None and match[2] in _TIMES_US:
+            return cls._checked(RetentionMode.TIME, int(match[1]) * _TIMES_US[match[2]], asked)
+        has_unit = text.endswith(tuple(SIZE_UNITS))
+        try:
+            size = parse_size(text) if has_unit else 0
+        except ValueError:
+            size = 0
+        return cls._checked(RetentionMode.BYTES, size, asked)
 
     @classmethod
     def _checked(cls, mode: RetentionMode, value: int, asked: object) -> Retention:
@@ -95,7 +96,7 @@ class Retention:
             unit = next(name for name, size in _TIMES_US.items() if self.value % size == 0)
             return f"{self.value // _TIMES_US[unit]}{unit}"
         if self.mode is RetentionMode.BYTES:
-            units = ((name, _SIZES[unit]) for unit, name in _SIZE_NAMES.items())
+            units = ((name, SIZE_UNITS[unit]) for unit, name in _SIZE_NAMES.items())
             fits = next(((n, size) for n, size in units if self.value % size == 0), ("B", 1))
             return f"{self.value // fits[1]}{fits[0]}"
         return self.mode.name.lower()

@@ -17,6 +17,7 @@ from cec_store.inspector.verifying.place import verify_place
 from cec_store.inspector.verifying.results import PlaceVerification
 from cec_store.report.facts import Damage, LogFacts, read_facts, without_repeats
 from cec_store.report.restart_costs import RecoveryCurves, restart_of
+from cec_store.report.time_series import progress_of
 from cec_store.report.views import view
 
 Document = dict[str, Any]
@@ -64,6 +65,7 @@ def report_on(
         facts.damage = [item for item in damage if item.log == facts.log.name]
     version = _version(place, chosen_at, logs)
     last = last_restart(place, version)
+    notes = {note for facts in logs for note in facts.notes}
     return {
         "path": place.path,
         "kind": place.kind.value,
@@ -76,7 +78,6 @@ def report_on(
         ],
         "verified": None if verification is None else verification.is_sound,
         "damage": [asdict(item) for item in damage],
-        "notes": sorted({note for facts in logs for note in facts.notes}),
         "scans": [asdict(scan) for scan in operator_scans(place.checkpoint)]
         if place.checkpoint
         else [],
@@ -84,6 +85,8 @@ def report_on(
         "totals": _totals(logs),
         "rates": asdict(rates),
         "last_restart": None if last is None else asdict(last),
+        "progress": None if place.checkpoint is None else progress_of(place, notes),
+        "notes": sorted(notes),
         "views": [] if place.is_built_in else _views(place, logs, top, rates, cores),
     }
 

@@ -24,6 +24,7 @@ _PLACE = {
     "parts": "parts.js",
     "axes": "axes.js",
     "plots": "plots.js",
+    "progress": "progress.js",
     "page": "page.js",
 }
 _OTHERS = {

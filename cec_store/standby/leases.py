@@ -86,6 +86,11 @@ class Sighting(NamedTuple):
     has_moved: bool = False
     """True if there was a sign of life since the watch began."""
 
+    @property
+    def is_alive(self) -> bool:
+        """True once the holder has given a sign of life, and has not been silent since."""
+        return self.sign is Sign.ALIVE and self.has_moved
+
 
 class Leases:
     """The leases of one place, each by its name. Made by :func:`leases_of`."""
@@ -146,7 +151,7 @@ class Leases:
             StorageError: the place cannot be read.
         """
         seen = self.sight(name)
-        if seen.has_moved and seen.sign is Sign.ALIVE:
+        if seen.is_alive:
             raise LeaseObjects(self._place, self._options, name).held(seen.holder)
 
     def sight(self, name: str, *, locks: bool = True, longest_s: float | None = None) -> Sighting:
@@ -160,7 +165,7 @@ class Leases:
         Raises:
             StorageError: the place cannot be read.
         """
-        watch = Watch(LeaseObjects(self._place, self._options, name), name, None, locks=locks)
+        watch = self.watch(name, locks=locks)
         try:
             seen = watch.look()
             rule_s = _FREE_PERIODS * watch.keep_alive.period_s
@@ -191,13 +196,16 @@ class Leases:
         finally:
             watch.close()
 
-    def watch(self, name: str, keep_alive: KeepAlive | None = None) -> Watch:
+    def watch(self, name: str, keep_alive: KeepAlive | None = None, *, locks: bool = True) -> Watch:
         """Look at the holder from here on. ``keep_alive``: by default the holder's own is used.
+
+        Without ``locks`` nothing is written, so that a user who may only read can look.
 
         Raises:
             ValueError: not a lease's name.
         """
-        return Watch(LeaseObjects(self._place, self._options, name), name, keep_alive)
+        objects = LeaseObjects(self._place, self._options, name)
+        return Watch(objects, name, keep_alive, locks=locks)
 
 
 def leases_of(path_or_url: AnyPath, storage_options: StorageOptions | None = None) -> Leases:

@@ -10,6 +10,7 @@ from typing import Any, Protocol, TextIO
 import pyarrow as pa
 
 from cec_store.errors import SchemaMismatch
+from cec_store.format.records import empty_batch
 from cec_store.format.schema import KIND, RecordKind
 from cec_store.inspector.decoding.plain_values import finite, printable, records_as_rows
 from cec_store.log.selection import METADATA_COLUMNS
@@ -145,6 +146,7 @@ class _Columns(_Writer):
 
     def __init__(self, out: TextIO, schema: pa.Schema) -> None:
         self._out = out
+        self._schema = schema
         self._widths: list[int] | None = None
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -158,6 +160,12 @@ class _Columns(_Writer):
                 self._line([printable(name) for name in flat], right)
             for text in texts:
                 self._line(text, right)
+
+    def close(self) -> None:
+        """Say which columns there would be, where there is no row."""
+        if self._widths is None:
+            names = [name for name, _ in flat_columns(empty_batch(self._schema))]
+            self._out.write("  ".join(map(printable, names)) + "\n0 rows\n")
 
     def _line(self, cells: list[str], right: list[bool]) -> None:
         assert self._widths is not None

@@ -21,6 +21,8 @@ class Verb(NamedTuple):
     """The first line of what its own `--help` says."""
     load: Callable[[], Any]
     """Gives its function, or a `typer.Typer` with verbs below it."""
+    example: str
+    """Words behind ``cec-store`` that do something useful, for the end of its help."""
 
 
 class _Completion(NamedTuple):
@@ -32,7 +34,13 @@ class _Completion(NamedTuple):
 class LazyGroup(TyperGroup):
     """Turns what can go wrong into one line and a status."""
 
-    verbs: ClassVar[Mapping[str, Verb]] = {}
+    groups: ClassVar[Mapping[str, Mapping[str, Verb]]] = {}
+    """Verbs by name, under the titles that the help has."""
+
+    @property
+    def verbs(self) -> Mapping[str, Verb]:
+        """All verbs by name, in the order of the help."""
+        return {name: verb for verbs in self.groups.values() for name, verb in verbs.items()}
 
     def list_commands(self, ctx: Any) -> list[str]:
         return [*self.verbs]
@@ -50,11 +58,22 @@ class LazyGroup(TyperGroup):
             loaded = single
         command = typer.main.get_command(loaded)
         command.name = cmd_name  # a group has none of its own
+        command.epilog = f"Example: cec-store {verb.example}"
         return command
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, verb.help) for name, verb in self.verbs.items()])
+        for title, verbs in self.groups.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, verb.help) for name, verb in verbs.items()])
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and args[0] not in self.verbs and not ctx.resilient_parsing:
+            from difflib import get_close_matches  # only a mistyped name needs it
+
+            close = get_close_matches(args[0], self.verbs)
+            advice = f" Did you mean {' or '.join(close)}?" if close else ""
+            ctx.fail(f"no command {args[0]!r}.{advice}")
+        return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: Any, incomplete: str) -> Any:
         completions = [

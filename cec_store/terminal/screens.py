@@ -51,6 +51,10 @@ class Screen:
         """One of many JSON objects."""
         sys.stdout.write(json_text(value) + "\n")
 
+    def flush(self) -> None:
+        """Hand all lines on, so that whoever reads a pipe sees them now."""
+        sys.stdout.flush()
+
     def pairs(self, title: str, rows: Sequence[tuple[str, str]]) -> None:
         """Names with their values."""
         if self.is_terminal:
@@ -65,7 +69,12 @@ class Screen:
             self.line(f"  {name:<{width}}  {value}".rstrip())
 
     def table(self, title: str, names: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
-        """Rows under names; numbers stand to the right."""
+        """Rows under names, numbers to the right; without rows the names, and "0 rows"."""
+        if not rows:
+            self.line(title)
+            self.line("  " + "  ".join(names))
+            self.line("  0 rows")
+            return
         texts = [[_text(cell) for cell in row] for row in rows]
         right = [all(not isinstance(row[n], str) for row in rows) for n in range(len(names))]
         # Beside its cells a column has a border and two blanks.

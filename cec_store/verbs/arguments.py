@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,7 +21,7 @@ from cec_store.storage.given_options import nested, value_of
 from cec_store.storage.paths import check_local
 from cec_store.storage.stores.folders import AnyFolder, folder_at, folders_at
 from cec_store.terminal.exit_status import wrong_use
-from cec_store.values import Position, to_timestamp_us
+from cec_store.values import Position, parse_count, parse_size, to_timestamp_us
 
 _UNIQUE_ID = re.compile(r"[0-9a-f]{16}-[0-9a-f]{16}-[0-9a-f]{1,16}")
 
@@ -88,6 +89,25 @@ def retention_of(text: str) -> Retention:
         return Retention.of(text)
 
 
+def count_of(least: int = 0) -> Callable[[str | int], int]:
+    """Return a parser of numbers of things, such as 1000, 1e6 or 1.5M, that are ``least`` or more.
+
+    A default value comes as a number.
+    """
+    return _number_of(parse_count, least)
+
+
+def _number_of(parse: Callable[[str], int], least: int) -> Callable[[str | int], int]:
+    def number(text: str | int) -> int:
+        with wrong_use():
+            value = text if isinstance(text, int) else parse(text)
+        if value < least:
+            raise typer.BadParameter(f"{value:,} is less than {least:,}")
+        return value
+
+    return number
+
+
 def local_path(text: str | Path) -> Path:
     """A path of the local file system, as it was typed: pathlib would lose an empty one."""
     with wrong_use():
@@ -140,6 +160,16 @@ def given_folders(paths: tuple[str, str], given: list[Any] | None) -> tuple[AnyF
     options = storage_options_of(given)
     with wrong_use():
         return folders_at(paths, options)
+
+
+def count_option(text: str, *names: str, least: int = 0) -> Any:
+    """Return an option for a number of things, with its help and, if it needs them, its names."""
+    return typer.Option(*names, parser=count_of(least), metavar="N", help=text)
+
+
+def size_option(text: str, *names: str) -> Any:
+    """Return an option for a number of bytes."""
+    return typer.Option(*names, parser=_number_of(parse_size, 0), metavar="SIZE", help=text)
 
 
 PlacePath = Annotated[
@@ -209,4 +239,7 @@ Kinds = Annotated[
 Follow = Annotated[bool, typer.Option("--follow", "-f", help="Wait for more at the end.")]
 Raw = Annotated[bool, typer.Option("--raw", help="State as it is stored, in hex.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do it; without, only say so.")]
-Limit = Annotated[int | None, typer.Option(min=1, help="Stop after so many.")]
+Limit = Annotated[
+    int | None,
+    count_option("Stop after so many, such as 1000 or 1e6.", least=1),
+]

@@ -140,15 +140,14 @@ def _show(
     screen: Screen, place: Place, gathered: Gathered[_Readers], totals: list[ConsumerLag]
 ) -> None:
     screen.line(f"{place.path}: retention {place.retention() or 'unreadable'}")
-    if not totals:
-        screen.line(f"{place.path}: no consumers")
-        return
     rows = [(log, state) for log, readers in gathered.answers for state in readers.consumers]
     if len(place.logs) == 1:
         screen.table(f"{place.path}: consumers", _NAMES, [_row(state) for _, state in rows])
         return
     cells: list[list[Cell]] = [[str(log.partition), *_row(state)] for log, state in rows]
     screen.table(f"{place.path}: consumers", ("partition", *_NAMES), cells)
+    if not totals:
+        return
     sums: list[list[Cell]] = [
         [lag.name, lag.partitions, lag.lag_records, _waits_s(lag.waiting_since_us),
          _seconds(lag.lag_us), _acknowledged(lag.acknowledged_us)]

@@ -14,7 +14,7 @@ from cec_store.demos.demo import demonstrate, report_on_demo
 from cec_store.inspector.measuring.kept_rates import known_rates
 from cec_store.terminal.exit_status import DAMAGED
 from cec_store.terminal.screens import Screen
-from cec_store.verbs.arguments import AsJson
+from cec_store.verbs.arguments import AsJson, count_option
 
 
 def demo_verb(
@@ -24,7 +24,8 @@ def demo_verb(
     keep: Annotated[Path | None, typer.Option(help="Keep all files in this new folder.")] = None,
     seed: Annotated[int | None, typer.Option(help="Decides when kills fall.")] = None,
     rows: Annotated[
-        int | None, typer.Option(min=20_000, help="Only the first flights, not the whole year.")
+        int | None,
+        count_option("Only the first flights, not the whole year.", least=20_000),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -28,6 +28,7 @@ from cec_store.verbs.arguments import (
     PlacePath,
     StorageOptions,
     Store,
+    count_option,
     parse_point,
     places_of,
 )
@@ -55,7 +56,7 @@ def diff_verb(
     operator: Operator = None,
     partition: Partition = None,
     store: Store = None,
-    top: Annotated[int, typer.Option(min=0, help="How many keys are listed.")] = 20,
+    top: Annotated[int, count_option("How many keys are listed.")] = 20,
     conf: Conf = None,
     storage_options: StorageOptions = None,
     as_json: AsJson = False,

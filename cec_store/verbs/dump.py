@@ -38,7 +38,9 @@ from cec_store.verbs.arguments import (
     StorageOptions,
     Store,
     Until,
+    count_option,
     logs_of,
+    size_option,
 )
 
 _POLL_S = 0.1
@@ -53,8 +55,14 @@ Key = Annotated[
 ]
 SinceVersion = Annotated[int | None, typer.Option(min=0, help="Of state stores: from here on.")]
 UntilVersion = Annotated[int | None, typer.Option(min=0, help="Of state stores: below this.")]
-Last = Annotated[int | None, typer.Option("--last", "-n", min=0, help="The last of each log.")]
-MaxBytes = Annotated[int | None, typer.Option(min=0, help="Look at so many bytes of each log.")]
+Last = Annotated[
+    int | None,
+    count_option("The last of each log.", "--last", "-n"),
+]
+MaxBytes = Annotated[
+    int | None,
+    size_option("Look at so much of each log, as 64MiB."),
+]
 Bare = Annotated[
     bool, typer.Option("--skip-record-metadata", help="Of records key, state and payload only.")
 ]

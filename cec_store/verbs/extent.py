@@ -31,6 +31,7 @@ from cec_store.verbs.arguments import (
     Cores,
     PlacePath,
     StorageOptions,
+    count_option,
     place_of,
     places_of,
     wanted_at,
@@ -50,7 +51,7 @@ def extent_verb(
     ] = None,
     at: AtPoint = None,
     version: AtVersion = None,
-    top: Annotated[int, typer.Option(min=0, help="How many of the oldest windows.")] = 10,
+    top: Annotated[int, count_option("How many of the oldest windows.")] = 10,
     quick: Annotated[
         bool, typer.Option("--quick", help="Headers alone: no oldest windows but T.")
     ] = False,

@@ -16,7 +16,15 @@ from cec_store.partitioned.following import Following
 from cec_store.terminal.exit_status import wrong_use
 from cec_store.terminal.formats import Format, write_batches
 from cec_store.terminal.streams import refuse_closed_output
-from cec_store.verbs.arguments import Follow, Kinds, Since, StorageOptions, Until, place_of
+from cec_store.verbs.arguments import (
+    Follow,
+    Kinds,
+    Since,
+    StorageOptions,
+    Until,
+    count_option,
+    place_of,
+)
 
 _LINES = 10
 _FORMATS = (Format.TABLE, Format.JSONL, Format.CSV)
@@ -30,9 +38,9 @@ def tail_verb(
     follow: Follow = False,
     lines: Annotated[
         int | None,
-        typer.Option(
-            "--lines", "-n", min=0,
-            help="The last so many rows; by default 10, or with --since all from there on.",
+        count_option(
+            "The last so many rows; by default 10, or with --since all from there on.",
+            "--lines", "-n",
         ),
     ] = None,
     since: Since = None,

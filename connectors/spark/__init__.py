@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from cec_store.connectors.spark.executors.cluster import cluster
     from cec_store.connectors.spark.moving.comparing import compare
     from cec_store.connectors.spark.moving.moving import adopt, release, repartition
+    from cec_store.connectors.spark.progress.listening import prometheus
     from cec_store.connectors.spark.takeover.doors import follow, keep_alive, standby
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "follow",
     "jar",
     "keep_alive",
+    "prometheus",
     "register",
     "release",
     "repartition",
@@ -50,6 +52,7 @@ _HOMES = {
     "compare": "moving.comparing",
     "follow": "takeover.doors",
     "keep_alive": "takeover.doors",
+    "prometheus": "progress.listening",
     "release": "moving.moving",
     "repartition": "moving.moving",
     "standby": "takeover.doors",
@@ -57,7 +60,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
-    """Import a name of `executors`, `moving` or `takeover` at its first use, because few need it.
+    """Import a name of another room at its first use, because few need it.
 
     Raises:
         AttributeError: this module has no such name.

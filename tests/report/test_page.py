@@ -12,6 +12,8 @@ from typer.testing import CliRunner
 
 from cec_store import open_queue
 from cec_store.cli import app
+from cec_store.connectors.spark.progress.history import Stretch
+from cec_store.connectors.spark.progress.progress_file import ProgressFile
 from support.places import damaged_queues as made
 from support.places.reported_places import HOSTILE, grown, hostile, large, partitioned
 from support.processes.chromium import Chromium, browser
@@ -263,3 +265,51 @@ def test_the_page_of_800_logs_is_drawn(
     tab: Chromium, large_page: tuple[Path, float], size: tuple[int, int]
 ) -> None:
     assert "plot-skew" in check_drawn(tab, large_page[0], size)
+
+
+@pytest.fixture(scope="module")
+def with_progress(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkpoint whose batches have a history with an hour's outage in it."""
+    place = tmp_path_factory.mktemp("progress") / "checkpoint-with-progress"
+    grown(place, partitions=2)
+    second_us = 1_000_000
+    stretches = []
+    for number in range(60):
+        from_us = 1_767_225_600 * second_us + number * 10 * second_us
+        from_us += 3600 * second_us * (number >= 30)
+        took_us = (2 + number % 3) * second_us
+        watermark_us = None if number < 5 else from_us - 30 * second_us
+        stretches.append(
+            Stretch(from_us, from_us + took_us, number, 1, took_us, took_us, 500 + number,
+                    took_us // 5, watermark_us, 1 << 20)
+        )  # fmt: skip
+    ProgressFile(place).write(stretches)
+    return place
+
+
+@pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
+def test_what_batches_took_is_drawn_over_time_and_an_outage_is_a_gap(
+    tab: Chromium, page_of: Any, with_progress: Path, size: tuple[int, int]
+) -> None:
+    page = page_of(with_progress)
+    plots = {"plot-batch-time", "plot-input-rate", "plot-watermark"}
+    assert plots <= set(check_drawn(tab, page, size))
+    for plot in plots:
+        points = tab.value(
+            f"Chart.getChart(document.querySelector('#{plot} canvas')).data.datasets[0].data"
+        )
+        empty = [point for point in points if point["y"] is None]
+        before = [point for point in points if point["x"] < 1_767_229_200 * 1_000_000]
+        # Of the watermark the first five have none either.
+        assert len(empty) == 1 + 5 * (plot == "plot-watermark")
+        assert points[30]["y"] is None
+        assert len(before) == 30
+        text = tab.value(f"document.getElementById('{plot}').innerText")
+        assert "1 gap: nothing ran then" in text
+
+
+def test_a_checkpoint_without_a_history_has_no_plots_of_it(
+    tab: Chromium, page_of: Any, places: Path
+) -> None:
+    tab.open(page_of(places / "checkpoint"), *DESK)
+    assert not tab.value("!!document.getElementById('plot-batch-time')")

@@ -16,6 +16,7 @@ import typer
 import cec_store
 from cec_store import errors
 from cec_store.cli import app
+from cec_store.connectors.spark.progress.reported import GAUGES
 from cec_store.connectors.spark.setup.compiler import SOURCES
 from cec_store.connectors.spark.setup.settings import PREFIX, SETTINGS
 from cec_store.partitioned import read_options, write_options
@@ -243,16 +244,16 @@ def test_the_dashboard_asks_for_metrics_that_are_there() -> None:
     asked = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
     shown = set()
     page = (DOCS / "production" / "monitoring.md").read_text("utf-8")
+    section = page.split("\n## To Prometheus\n")[1].split("\n## ")[0]
+    assert set(re.findall(r"`(cec_(?!store)\w+)`", section)) == set(GAUGES)
     for expression in asked:
         found = re.fullmatch(
             r'sum by \((\w+), (\w+)\) \((\w+)\{metric="(\w+)", (\w+)=~"\$query"\}\)', expression
         )
         assert found, expression
         first, second, gauge, metric, third = found.groups()
-        assert f'Gauge("{gauge}", ' in page
-        assert {f'"{label}"' for label in (first, second, third, "metric")} <= set(
-            re.findall(r'"\w+"', page)
-        )
+        assert f"`{gauge}`" in page
+        assert {first, second, third, "metric"} <= {"query", *GAUGES[gauge].labels}
         shown.add(metric)
     sinks = {"cecRowsWritten", "cecBytesWritten", "cecObjectsWritten"}
     assert shown == metrics() - sinks

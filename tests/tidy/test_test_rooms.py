@@ -14,10 +14,11 @@ FOLDER_FILES_MAX = 20
 MIRRORS = {
     "storage", "format", "log", "checkpoints", "indexes", "queues", "partitioned", "state_logs",
     "scans", "operators", "standby", "placement", "recovery_plans", "signals", "inspector",
-    "doctor",
+    "doctor", "watching",
     "report", "terminal", "demos", "verbs",
     "connectors/setup", "connectors/queues", "connectors/checkpoint", "connectors/provider",
     "connectors/takeover", "connectors/executors", "connectors/fleet", "connectors/moving",
+    "connectors/progress",
     "format/by_columns", "operators/aggregate", "partitioned/by_reference",
 }  # fmt: skip
 ACROSS = {"faults", "tidy", "bench", "queues/contract"}

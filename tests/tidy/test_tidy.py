@@ -17,7 +17,7 @@ ORDER = {
     "": """
         errors values storage format log checkpoints indexes queues partitioned state_logs opening
         scans operators standby placement recovery_plans connectors signals __init__ inspector
-        doctor report terminal
+        doctor watching report terminal
         demos verbs cli
     """,
     "storage": """
@@ -87,7 +87,8 @@ ORDER = {
         assignment succession
     """,
     "connectors": "spark",
-    "connectors.spark": "setup queues checkpoint takeover moving executors fleet",
+    "connectors.spark": "setup queues checkpoint takeover moving executors progress fleet",
+    "connectors.spark.progress": "history progress_file reported listening",
     "connectors.spark.moving": "plan spark_files state_job stored_rows moving comparing",
     "connectors.spark.fleet": """
         rules declaration toml_file backoff costs recovery notes fleet_folder cuts history
@@ -131,10 +132,13 @@ ORDER = {
         diagnoses programs spark_session session_rules machine folders held_leases queues
         checkpoints fleets checkups
     """,
-    "report": "facts windows restart_costs views document cluster_document fleet_document page",
+    "watching": "looks watcher",
+    "report": """
+        facts windows restart_costs time_series views document cluster_document fleet_document page
+    """,
     "terminal": """
         exit_status interrupts streams lazy_group wording screens columnar formats documents
-        gathering outputs built_in_screens doctor_screens extent_screens
+        gathering outputs built_in_screens doctor_screens extent_screens watch_screens
         report_summaries report_writing
     """,
     "demos": """
@@ -143,7 +147,7 @@ ORDER = {
     """,
     "verbs.upkeep": "by_log by_reference",
     "verbs": """
-        arguments spark upkeep extent verify doctor dump state changes diff replay tail report
+        arguments spark upkeep extent verify doctor dump state changes diff replay tail watch report
         consumers trim reindex fork moving demo standby sizing fleet
     """,
     "verbs.spark": "session stored_state spark",

@@ -132,7 +132,9 @@ def test_a_file_that_cannot_run_starts_no_session(tmp_path: Path) -> None:
 def test_global_checkpoints_are_listed_and_asked_for(tmp_path: Path) -> None:
     walk = Walk(tmp_path, 3)
     place = walk.folder / "fleet"
-    assert "no global checkpoint yet" in run("checkpoints", place)
+    said = run("checkpoints", place)
+    assert "number  taken" in said
+    assert said.endswith("0 rows\n")
     walk.until_checkpoint()
     kept = document("checkpoints", place)["checkpoints"]
     assert [each["checkpoint"] for each in kept] == walk.fleet.folder.checkpoints()

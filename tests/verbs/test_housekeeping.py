@@ -88,7 +88,8 @@ def test_the_list_as_json(queue: Path) -> None:
 def test_a_queue_without_consumers_says_so(tmp_path: Path) -> None:
     open_queue(tmp_path / "queue", "x", schema=SCHEMA).close()
     assert run("consumers", tmp_path / "queue").stdout == (
-        f"{tmp_path}/queue: retention forever\n{tmp_path}/queue: no consumers\n"
+        f"{tmp_path}/queue: retention forever\n{tmp_path}/queue: consumers\n"
+        "  name  received  effects saved  lag  lag s  event-time lag s  acknowledged\n  0 rows\n"
     )
 
 

@@ -83,8 +83,9 @@ def test_what_is_not_used_is_not_imported(code: str, absent: tuple[str, ...]) ->
 
 def test_the_verbs_say_in_help_what_they_say_themselves() -> None:
     group = typer.main.get_group(cli.app)
-    assert len(cli._VERBS) >= 14
-    for name, (said, _) in cli._VERBS.items():
+    verbs = {name: verb for verbs in cli._GROUPS.values() for name, verb in verbs.items()}
+    assert len(verbs) >= 14
+    for name, (said, _, _) in verbs.items():
         own = group.get_command(None, name).help.split("\n\n")[0]
         assert said == " ".join(own.split())
 
@@ -280,3 +281,30 @@ def test_a_shell_completes_verbs_and_options() -> None:
     words = {"COMP_WORDS": "cec-store verify --rec", "COMP_CWORD": "2"}
     done = program(code=code, **complete, **words)
     assert "--records" in done.stdout.decode().split()
+
+
+def test_help_has_groups_and_each_verb_in_one() -> None:
+    text = CliRunner().invoke(cli.app, ["--help"]).output
+    for title, verbs in cli._GROUPS.items():
+        section = text.split(f"\n{title}:\n")[1].split("\n\n")[0]
+        assert re.findall(r"^  (\w+)", section, re.MULTILINE) == list(verbs)
+    names = [name for verbs in cli._GROUPS.values() for name in verbs]
+    assert len(names) == len(set(names)) > 20
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["exten"], "Did you mean extent?"),
+        (["verfy", "x"], "Did you mean verify?"),
+        (["tial"], "tail"),
+        (["fleet", "stats"], "status"),
+        (["extent", "--jsn", "x"], "--json"),
+        (["qqqqq"], "no command 'qqqqq'"),
+    ],
+)
+def test_a_mistyped_command_or_option_names_the_nearest(words: list[str], said: str) -> None:
+    result = CliRunner().invoke(cli.app, words)
+    assert result.exit_code == 2
+    assert said in result.stderr
+    assert "Traceback" not in result.output

@@ -161,3 +161,18 @@ def test_wrong_use_is_status_2(arguments: tuple[Any, ...], said: str, tmp_path: 
 
 def test_other_places_are_no_queues(tmp_path: Path) -> None:
     assert run(tmp_path / "nothing").exit_code == 2
+
+
+@pytest.mark.parametrize("verb", ["tail", "replay"])
+@PARTITIONS
+def test_nothing_to_show_is_the_columns_and_0_rows(
+    partitions: int | None, verb: str, tmp_path: Path
+) -> None:
+    with opened(tmp_path / "q", partitions) as queue:
+        append(queue, 1)
+    words = [verb, str(tmp_path / "q"), "--since", "2030-01-01"]
+    result = CliRunner().invoke(app, [*words, "--format", "table"])
+    assert result.exit_code == 0, result.output
+    assert result.stdout == "n  at\n0 rows\n"
+    assert CliRunner().invoke(app, [*words, "--format", "jsonl"]).stdout == ""
+    assert CliRunner().invoke(app, [*words, "--format", "csv"]).stdout == "n,at\n"

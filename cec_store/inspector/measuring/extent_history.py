@@ -11,8 +11,8 @@ from cec_store.checkpoints.checkpointer import Checkpointer
 from cec_store.checkpoints.policy import Never, Policy, Targets
 from cec_store.format.columns import Ints
 from cec_store.operators.keys.words import grown
+from cec_store.values import parse_count
 
-_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
 # The rule of Spark's state store: state/ExtentTarget.scala and state/LiveState.scala there.
 FRAME_COST_RECORDS = 128
 FLOOR_RECORDS = 64 * FRAME_COST_RECORDS
@@ -53,18 +53,24 @@ def parse_what_if(text: str) -> WhatIf:
     """
     numbers: dict[str, float] = {}
     is_factor = False
-    for word in text.replace("_", "").split(","):
-        match = re.fullmatch(r"\s*([QU])\s*=\s*(\d+(?:\.\d+)?)\s*([kmgx]?)\s*", word, re.IGNORECASE)
-        name, number, unit = match.groups() if match else ("", "0", "")
-        name, unit = name.upper(), unit.lower()
-        is_whole = unit != "x" and float(number) * _UNITS[unit] % 1 == 0
-        if not float(number) or name in numbers or not (is_whole or (unit == "x" and name == "Q")):
-            raise ValueError(
-                f"{text!r} is no target: give Q=100000 (records), Q=2x (times the open windows), "
-                "U=5000 (rows of input), or Q=2x,U=5000"
-            )
-        numbers[name] = float(number) * _UNITS.get(unit, 1)
-        is_factor = is_factor or unit == "x"
+    refusal = (
+        f"{text!r} is no target: give Q=100000 (records), Q=2x (times the open windows), "
+        "U=5000 (rows of input), or Q=2x,U=5000"
+    )
+    for word in text.split(","):
+        match = re.fullmatch(
+            r"\s*([QU])\s*=\s*(?:(\d+(?:\.\d+)?)\s*x|(.*\S))\s*", word, re.IGNORECASE
+        )
+        name, factor, count = match.groups() if match else ("", None, None)
+        name = name.upper()
+        try:
+            number = float(factor) if factor else parse_count(count or "")
+        except ValueError:
+            raise ValueError(refusal) from None
+        if not number or name in numbers or (factor and name != "Q"):
+            raise ValueError(refusal)
+        numbers[name] = number
+        is_factor = is_factor or factor is not None
     q, u = numbers.get("Q"), numbers.get("U")
     return WhatIf(
         extent_records=int(q) if q and not is_factor else None,

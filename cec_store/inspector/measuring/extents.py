@@ -15,6 +15,7 @@ from cec_store.checkpoints.rebuild import extent_frames
 from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder
 from cec_store.errors import CecError, OutOfRange, RecoveryError
 from cec_store.format.columns import Ints
+from cec_store.format.frame import FrameHeader
 from cec_store.format.records import inputs_of
 from cec_store.inspector.damage.state_log_files import StateLogFiles, files_of
 from cec_store.inspector.decoding.records import RecordDecoder
@@ -104,6 +105,8 @@ class ExtentReport:
     """Reason that something could not be read; empty in a sound log."""
     version: int | None = None
     """Version of a state log; ``None`` in a queue."""
+    last: FrameHeader | None = None
+    """Header of the newest frame that counts; ``None`` in an empty log."""
 
 
 def inspect_extent(
@@ -112,13 +115,15 @@ def inspect_extent(
     at: int | str | None = None,
     top: int = 10,
     counts: bool = False,
+    end_only: bool = False,
     decoder: StateDecoder | None = None,
     progress: BytesSinceLast | None = None,
 ) -> ExtentReport:
     """Totals, the extent, and the ``top`` windows with the oldest footprints.
 
     ``at`` is a version of a state log, or the number of a queue's frame. ``counts`` reads the whole
-    log and counts its records by kind; ``top=0`` reads headers and the oldest footprint alone.
+    log and counts its records by kind; ``top=0`` reads headers and the oldest footprint alone;
+    ``end_only`` leaves the totals empty, so that nothing before the extent is read.
     ``progress`` is called with bytes read.
 
     Raises:
@@ -126,9 +131,9 @@ def inspect_extent(
         OutOfRange: it does not have what ``at`` names.
     """
     files = files_of(folder)
-    totals, damage = totals_of(files, counts, progress)
+    totals, damage = (LogTotals(), "") if end_only else totals_of(files, counts, progress)
     epoch = files.manifest.epoch if files.manifest else None
-    state = version = None
+    state = version = last = None
     has_state = isinstance(files, StateLogFiles)
     tree = files.tree if isinstance(files, StateLogFiles) else None
     for looks_left in reversed(range(_LOOKS)):
@@ -150,7 +155,8 @@ def inspect_extent(
         except CecError as error:
             damage = damage or str(error)
         break
-    return ExtentReport(folder.path, epoch, totals, has_state, state, damage, version)
+    header = None if last is None else last.header
+    return ExtentReport(folder.path, epoch, totals, has_state, state, damage, version, header)
 
 
 def reader_at(

@@ -57,19 +57,21 @@ def overview_of(
     at: At = None,
     top: int = 10,
     counts: bool = False,
+    end_only: bool = False,
     targets: Sequence[WhatIf] = (),
     progress: Callable[[Log, MoreBytes], None] | None = None,
 ) -> Overview:
     """Looks at one log after the other; one that cannot be read does not stop the others.
 
-    ``at`` as :func:`at_point` gives it. ``progress`` is called with bytes read of a log.
+    ``at`` as :func:`at_point` gives it. ``end_only`` leaves out totals and the last restart, for
+    looks that are repeated. ``progress`` is called with bytes read of a log.
 
     Raises:
         OutOfRange: the one log there is does not have what ``at`` names.
         ValueError: targets that such logs cannot have.
     """
     place.require_open()
-    look = _Look(place, at, top, counts, targets)
+    look = _Look(place, at, top, counts, end_only, targets)
     timestamp_us = look.begin_batch() if place.checkpoint is not None else None
     logs = []
     for log in place.logs:
@@ -79,7 +81,7 @@ def overview_of(
     version = look.at if place.checkpoint is not None and isinstance(look.at, int) else None
     if place.kind is PlaceKind.STATE_STORE and logs[0].report is not None:
         version = logs[0].report.version
-    restart = last_restart(place, version)
+    restart = None if end_only else last_restart(place, version)
     return Overview(place, version, timestamp_us, faults, tuple(logs), notes, restart)
 
 
@@ -91,6 +93,7 @@ class _Look:
     at: At
     top: int
     counts: bool
+    end_only: bool
     targets: Sequence[WhatIf]
     faults: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -130,7 +133,7 @@ class _Look:
         try:
             at = self._named(log)
             report = inspect_extent(
-                log.folder, at=at, top=self.top, counts=self.counts,
+                log.folder, at=at, top=self.top, counts=self.counts, end_only=self.end_only,
                 decoder=self._decoder(log), progress=progress,
             )  # fmt: skip
         except (CecError, FileNotFoundError) as error:

@@ -1,12 +1,14 @@
-"""Consumers of a queue by reference, and how far each is in a partition. docs/format.md §11."""
+"""Consumers of a queue, and how far each is in a partition. docs/format.md §11."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from cec_store.inspector.places.places import Place
+from cec_store.inspector.places.places import Place, PlaceKind
+from cec_store.log.chain import Chain
 from cec_store.partitioned.by_reference.registrations import consumer_states, unread_times
 from cec_store.queues.lags import ConsumerState
+from cec_store.queues.lags import consumer_states as chain_consumers
 from cec_store.storage.stores.folders import store_of
 
 
@@ -41,3 +43,18 @@ def reference_consumers(place: Place) -> Callable[[int], list[ConsumerState]]:
         return in_partition
 
     return of_partition
+
+
+def place_consumers(place: Place) -> list[ConsumerState]:
+    """Return the registered consumers of a queue of any kind, of each partition; none elsewhere.
+
+    Raises:
+        CorruptLog, UnsupportedVersion: what one of them has acknowledged cannot be read.
+        NotAQueue: the queue is not there any more.
+    """
+    if place.has_versions:
+        return []
+    if place.kind is not PlaceKind.REFERENCE_QUEUE:
+        return chain_consumers(Chain(place.folder))
+    of_partition = reference_consumers(place)
+    return [state for log in place.logs for state in of_partition(log.partition or 0)]

@@ -38,9 +38,6 @@ def checkpoints_verb(
     if as_json:
         screen.document({"path": folder.path, "checkpoints": list(map(_document, kept))})
         return
-    if not kept:
-        screen.line(f"{folder.path}: no global checkpoint yet")
-        return
     names = ["number", "taken", "last batch of each query; –: it begins anew"]
     screen.table(f"global checkpoints of {folder.path}", names, list(map(_row, kept)))
 

@@ -30,6 +30,7 @@ from cec_store.verbs.fleet.monitor import FleetMonitor
 from cec_store.verbs.fleet.stopping import Sigterm
 from cec_store.verbs.spark.session import settings_of, spark_session
 
+_EXAMPLE = "Example: cec-store fleet "
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 
@@ -38,9 +39,9 @@ def _fleet() -> None:
     """Run Spark queries that are joined by queues as one, and bring them back one by one."""
 
 
-app.command("checkpoints")(checkpoints_verb)
-app.command("rollback")(rollback_verb)
-app.command("fork")(fork_fleet_verb)
+app.command("checkpoints", epilog=_EXAMPLE + "checkpoints fleets/sales")(checkpoints_verb)
+app.command("rollback", epilog=_EXAMPLE + "rollback fleets/sales")(rollback_verb)
+app.command("fork", epilog=_EXAMPLE + "fork fleets/sales fleets/trial")(fork_fleet_verb)
 
 
 def _fleet_at(place: str, given: StorageOptions) -> Fleet:
@@ -50,7 +51,7 @@ def _fleet_at(place: str, given: StorageOptions) -> Fleet:
         return Fleet.of_toml(path, options) if path.is_file() else Fleet.at(place, options)
 
 
-@app.command("run")
+@app.command("run", epilog=_EXAMPLE + "run sales.toml")
 def run_verb(
     place: Annotated[
         str, typer.Argument(metavar="FLEET", help="A TOML file, or the folder of a fleet.")
@@ -84,7 +85,10 @@ def run_verb(
             driver.wait()
 
 
-@app.command("watch")
+@app.command(
+    "watch",
+    epilog=_EXAMPLE + "watch fleets/sales -- cec-store fleet run fleets/sales",
+)
 def watch_verb(
     path: Folder,
     command: Annotated[
@@ -100,7 +104,7 @@ def watch_verb(
         monitor.watch(Event())
 
 
-@app.command("stop")
+@app.command("stop", epilog=_EXAMPLE + "stop fleets/sales")
 def stop_verb(
     path: Folder,
     wait_s: WaitS = 60.0,
@@ -123,7 +127,7 @@ def stop_verb(
         raise typer.Exit(1)
 
 
-@app.command("status")
+@app.command("status", epilog=_EXAMPLE + "status fleets/sales")
 def status_verb(
     path: Folder, storage_options: StorageOptions = None, as_json: AsJson = False
 ) -> None:

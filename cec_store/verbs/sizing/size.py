@@ -13,19 +13,23 @@ from cec_store.terminal.exit_status import wrong_use
 from cec_store.terminal.extent_screens import seconds
 from cec_store.terminal.screens import Screen
 from cec_store.terminal.wording import size
-from cec_store.verbs.arguments import AsJson
+from cec_store.verbs.arguments import AsJson, count_option, size_option
 
 
 def size_verb(
-    keys: Annotated[int, typer.Option(help="Keys that are live at the same time.")],
-    changes: Annotated[int, typer.Option(help="Keys that a batch puts or removes.")],
-    key_bytes: Annotated[int, typer.Option(help="Of a key, as Spark stores it.")] = 16,
-    value_bytes: Annotated[int, typer.Option(help="Of a value, as Spark stores it.")] = 24,
-    partitions: Annotated[int, typer.Option(help="spark.sql.shuffle.partitions.")] = 200,
-    stores: Annotated[int, typer.Option(help="Of each partition: 1; of a join 4.")] = 1,
+    keys: Annotated[
+        int,
+        count_option("Keys that are live at the same time."),
+    ],
+    changes: Annotated[int, count_option("Keys that a batch puts or removes.")],
+    key_bytes: Annotated[int, size_option("Of a key, as Spark stores it.")] = 16,
+    value_bytes: Annotated[int, size_option("Of a value, as Spark stores it.")] = 24,
+    partitions: Annotated[int, count_option("spark.sql.shuffle.partitions.")] = 200,
+    stores: Annotated[int, count_option("Of each partition: 1; of a join 4.")] = 1,
     extent_factor: Annotated[float, typer.Option(help="As the query has it.")] = 2.0,
     versions_kept: Annotated[
-        int, typer.Option(help="spark.sql.streaming.minBatchesToRetain.")
+        int,
+        count_option("spark.sql.streaming.minBatchesToRetain."),
     ] = 100,
     compression: Annotated[
         float, typer.Option(help="How many times smaller records are on disk.")

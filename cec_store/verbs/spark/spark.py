@@ -12,7 +12,7 @@ from cec_store.connectors import spark
 from cec_store.connectors.spark.setup.compiler import copy_jar, has_extension
 from cec_store.connectors.spark.setup.settings import session_settings, spark_settings
 from cec_store.terminal.screens import Screen
-from cec_store.verbs.arguments import AsJson
+from cec_store.verbs.arguments import AsJson, count_option
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -29,7 +29,7 @@ def _spark() -> None:
     """Use cec-store as Spark's state store."""
 
 
-@app.command("conf")
+@app.command("conf", epilog="Example: cec-store spark conf --recovery-time-s 2")
 def conf_verb(
     recovery_time_s: Annotated[
         float | None, typer.Option(help="Seconds that a restart may load state.")
@@ -38,14 +38,15 @@ def conf_verb(
         float | None, typer.Option(help="Records to read at a load, as a multiple of live keys.")
     ] = None,
     extent_max_records: Annotated[
-        int | None, typer.Option(help="Records to read at a load.")
+        int | None,
+        count_option("Records to read at a load, as 1e6."),
     ] = None,
     check_time_ms: Annotated[
         int | None, typer.Option(help="Time of a commit that checkpoints may take.")
     ] = None,
     sync_mode: Annotated[str | None, typer.Option(help="commit or none.")] = None,
     compression_level: Annotated[int | None, typer.Option(help="0 (none) to 19.")] = None,
-    segment_bytes: Annotated[str | None, typer.Option(help="As 67108864 or 64m.")] = None,
+    segment_bytes: Annotated[str | None, typer.Option(help="As 67108864, 64m or 64MiB.")] = None,
     replicas: Annotated[
         int | None, typer.Option(help="Warm copies of each partition on other executors.")
     ] = None,
@@ -88,7 +89,7 @@ def conf_verb(
         typer.echo(f"--conf {name}={value}" if form is ConfFormat.ARGUMENTS else f"{name} {value}")
 
 
-@app.command("jar")
+@app.command("jar", epilog="Example: cec-store spark jar --into jars")
 def jar_verb(
     into: Annotated[Path | None, typer.Option(help="Copy it into this folder.")] = None,
     as_json: AsJson = False,

@@ -29,7 +29,7 @@ from cec_store.terminal.exit_status import exit_if_damaged, wrong_use
 from cec_store.terminal.extent_screens import seconds
 from cec_store.terminal.screens import Cell, Screen
 from cec_store.terminal.wording import size
-from cec_store.verbs.arguments import AsJson, StorageOptions, place_of
+from cec_store.verbs.arguments import AsJson, StorageOptions, count_option, place_of
 
 _FOLLOWED_ONLY = "possible if the operator can be followed, which --operator tells"
 _QUEUES_ONLY = "possible if the query reads queues and writes one (spark.follow)"
@@ -63,7 +63,7 @@ def advise_verb(
     advance: Annotated[
         float | None, typer.Option(help="Seconds between windows of a key; --window if not given.")
     ] = None,
-    keys: Annotated[int, typer.Option(help="How many keys have windows.")] = 1,
+    keys: Annotated[int, count_option("How many keys have windows.")] = 1,
     row_bytes: Annotated[float, typer.Option(help="Of an input row.")] = 50.0,
     row_time: RowTime = None,
     interval: Interval = 0.05,

@@ -72,6 +72,8 @@ class Offsets:
 
     timestamp_us: int
     """Time at which the batch began, microseconds since 1970."""
+    watermark_us: int | None
+    """Event time up to which the batch expects no more rows; ``None`` before there is one."""
     conf: Mapping[str, str]
     """Settings that hold for the life of the checkpoint."""
     sources: Mapping[str, str | None]
@@ -201,7 +203,13 @@ class Checkpoint:
                 lines = [(line.split(":", 1)[0], line.split(":", 1)[1]) for line in rest]
             sources = {name: None if line == NO_OFFSET else line for name, line in lines}
             conf = {str(k): str(v) for k, v in json_object(first.get("conf", {})).items()}
-            return Offsets(whole_number(first["batchTimestampMs"]) * 1000, conf, sources)
+            watermark_ms = whole_number(first.get("batchWatermarkMs", 0))
+            return Offsets(
+                timestamp_us=whole_number(first["batchTimestampMs"]) * 1000,
+                watermark_us=watermark_ms * 1000 or None,  # Spark says 0 where it has none yet
+                conf=conf,
+                sources=sources,
+            )
 
         return self._read_log(OFFSETS, batch, parse)
 

@@ -94,7 +94,7 @@ def _milliseconds(value: object) -> str | None:
 def _bytes(least: int, most: int) -> Callable[[object], str | None]:
     def as_text(value: object) -> str | None:
         if isinstance(value, str):
-            match = re.fullmatch(r"(\d+)\s*([bkmg]?)b?", value.strip().lower())
+            match = re.fullmatch(r"(\d+)\s*([bkmg]?)(?:i?b)?", value.strip().lower())
             if match is None:
                 return None
             value = int(match[1]) * _UNITS[match[2]]
@@ -119,14 +119,14 @@ SETTINGS = (
     Setting(
         "segment_bytes",
         "segmentBytes",
-        "64 KiB to 1 GiB, in bytes or like '64m'",
+        "64 KiB to 1 GiB, in bytes or like '64m' or '64MiB'",
         _bytes(64 << 10, 1 << 30),
     ),
     Setting("replicas", "replicas", "0 to 100 (executors)", _whole(0, 100)),
     Setting(
         "replica_memory_bytes",
         "replicaMemoryBytes",
-        "0 to 1 PiB, in bytes or like '512m'",
+        "0 to 1 PiB, in bytes or like '512m' or '512MiB'",
         _bytes(0, 1 << 50),
     ),
 )
