@@ -73,7 +73,7 @@ def compare(rng: random.Random, group_by, window, inputs_count=1, event_time=Non
     return expected
 
 
-@given(st.integers(0, 2**32), st.sampled_from(GROUPS), st.sampled_from(COUNT_WINDOWS))
+@given(st.integers(0, 2**32), st.sampled_from([*GROUPS, []]), st.sampled_from(COUNT_WINDOWS))
 def test_count_windows_equal_the_reference(seed, group_by, window):
     compare(random.Random(seed), group_by, window)
 
@@ -91,6 +91,11 @@ def test_event_time_rules_over_the_timestamp_and_rows_without_one_are_left_out(s
 @given(st.integers(0, 2**32), st.sampled_from(COUNT_WINDOWS + TIME_WINDOWS))
 def test_several_inputs_are_taken_in_merged_order(seed, window):
     compare(random.Random(seed), ["s", "k"], window, inputs_count=3)
+
+
+@given(st.integers(0, 2**32), st.sampled_from(COUNT_WINDOWS + TIME_WINDOWS))
+def test_windows_without_a_group_take_the_rows_of_all_inputs(seed, window):
+    compare(random.Random(seed), [], window, inputs_count=3)
 
 
 @pytest.mark.parametrize("window", [CountWindow(5, 2), TimeWindow(25, 10)])
@@ -191,7 +196,6 @@ def make(**changed):
         ({"event_time": "nope"}, "no column 'nope'"),
         ({"event_time": "s"}, "event time 's' is no timestamp"),
         ({"event_time": "at", "window": CountWindow(3)}, "count windows go by no event time"),
-        ({"group_by": [], "window": CountWindow(3)}, "at least one column"),
     ],
 )
 def test_what_does_not_fit_is_refused(changed, message):

@@ -59,7 +59,7 @@ def aggregate_run(seed, window, group_by, policy, inputs_count=1) -> CrashingRun
     return run_with_crashes(seed, make, inputs, [SCHEMA] * inputs_count, policy, reference)
 
 
-@given(seeds, st.sampled_from(COUNT_WINDOWS), st.sampled_from([["k"], ["g", "s"]]), policies)
+@given(seeds, st.sampled_from(COUNT_WINDOWS), st.sampled_from([["k"], ["g", "s"], []]), policies)
 def test_count_windows_survive_crashes(seed, window, group_by, policy):
     aggregate_run(seed, window, group_by, policy)
 

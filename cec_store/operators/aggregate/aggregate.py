@@ -26,12 +26,16 @@ from cec_store.operators.contract import Effects, Operator, Step
 from cec_store.operators.keys.encoder import key_type, valid_of
 from cec_store.operators.taxonomy import Chance, NetworkType, chance_of_order
 
+GROUP_OF_ALL = pa.field("_all", pa.bool_())
+"""Key column of windows that go by no group and do not start at a time: always true."""
 ENTRIES_MAX = 1 << 20
 """Rows times open windows a row that are worked on at once."""
 
 
 class Aggregate(Operator):
     """One output row for each window of each group, when the window closes.
+
+    ``group_by`` may be empty: the rows of all inputs are one group, and output has no group column.
 
     ``aggregates`` maps an output column to ``("count",)`` or to one of avg, count, max, min, sum
     with an input column: ``{"delay": ("avg", "dep_delay")}``. Nulls are ignored as in SQL.
@@ -42,8 +46,9 @@ class Aggregate(Operator):
     that are microseconds since the epoch); left out, it is the row's timestamp.
 
     A window's key is its group; a time window's is also ``_window``, its start in microseconds,
-    and so, where count windows overlap, is its ordinal. A time-windowed operator remembers its
-    watermark as one more window, whose key is null.
+    and so, where count windows overlap, is its ordinal. The key of count windows without a group
+    has ``_all``, which is true. A time-windowed operator remembers its watermark as one more
+    window, whose key is null.
 
     With ``timeout_us`` a window that has been open for so long by the clock leaves its result as it
     is, before the next row is taken; rows that come for it later open it anew, for a second result.
@@ -82,11 +87,12 @@ class Aggregate(Operator):
         groups = [pa.field(name, key_type(_field(input_schema, name).type)) for name in group_by]
         self._accumulators = Accumulators(aggregates, input_schema)
         self._slots: Slots
+        key_groups = groups or [GROUP_OF_ALL]
         if isinstance(window, TimeWindow):
             self._slots = TimeSlots(window, groups, self._accumulators)
             self.operator_type = NetworkType.CONVERGENT
         else:
-            self._slots = CountSlots(window, groups, self._accumulators)
+            self._slots = CountSlots(window, key_groups, self._accumulators)
             self.operator_type = NetworkType.DETERMINISTIC
         if event_time is not None:
             _check_event_time(self._slots, _field(input_schema, event_time))
@@ -194,6 +200,8 @@ class Aggregate(Operator):
             sums = step.positions.sum(axis=1)
             after = step.positions[np.arange(step.rows), step.source]
         groups = [batch.column(name) for name in self._group_by]
+        if not groups and GROUP_OF_ALL.name in self.key_schema.names:
+            groups = [pa.array(np.ones(step.rows, np.bool_))]
         rows = InputRows(batch, groups, sums, times_us, has_time, (step.source, after))
         row_count = max(1, ENTRIES_MAX // self._window.lanes)
         if step.rows <= row_count:

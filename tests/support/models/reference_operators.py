@@ -171,6 +171,8 @@ class ReferenceAggregate:
         for (group, number), window in self.windows.items():
             state = {"rows": len(window.rows), "opened": window.opened}
             state |= {name: self._aggregate(window.rows, *part) for name, part in parts.items()}
+            if not group and isinstance(self.window, CountWindow):
+                group = (True,)  # windows of no group have a key all the same
             states[(*group, number) if has_number else group] = state
         if self.watermark is not None:
             states[None] = {"watermark": self.watermark}
