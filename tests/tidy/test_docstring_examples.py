@@ -37,7 +37,7 @@ ON_EXECUTORS = {
        if inspect.isfunction(value) and not name.startswith("_")},
 }  # fmt: skip
 MOVING = ("adopt", "compare", "release", "repartition")
-IN_SPARK = ("configure", "follow", "keep_alive", "register", "standby", *MOVING)
+IN_SPARK = ("configure", "follow", "keep_alive", "prometheus", "register", "standby", *MOVING)
 BIDS = pa.table(
     {
         "item": [1, 2, 1, 1],
