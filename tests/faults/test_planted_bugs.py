@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from cec_store.connectors.spark.setup import compiler
 from support.paths import TESTS
 from support.runs.counts import crash_cases
 from support.runs.planted_bugs import BUGS, OF_DUE_ROWS, OF_HINTS, VARIABLE
@@ -140,6 +141,13 @@ def run_tests(which: list[str], bug: str = "") -> subprocess.CompletedProcess[st
 def test_every_bug_is_planted_and_they_are_more_than_six():
     assert set(CAUGHT_BY) == set(BUGS)
     assert len(BUGS) > 6
+
+
+@pytest.mark.parametrize("bug", sorted(OF_DUE_ROWS | OF_HINTS))
+def test_a_bug_of_watermarks_fits_the_source_once(bug):
+    file, right, wrong = (OF_DUE_ROWS | OF_HINTS)[bug]
+    assert (compiler.SOURCES / file).read_text("utf-8").count(right) == 1
+    assert right != wrong
 
 
 # In the quick tier a few that need no Scala compiled anew, to show that planting works; `make

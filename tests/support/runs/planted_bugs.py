@@ -359,18 +359,21 @@ def reads_the_chunk_of_a_list_twice() -> None:
     )
 
 
-_PROVIDER = "CecStateStoreProvider.scala"
+_PROVIDER = "store/CecStateStoreProvider.scala"
+_STORE = "store/CecStateStore.scala"
 _ZONES = "state/Zones.scala"
 OF_DUE_ROWS = {
     "looks_for_rows_due_a_microsecond_too_early": (
-        f"store/{_PROVIDER}", "hint.boundUs", "hint.boundUs - 1"
+        _STORE, "state.notAfter(time, boundUs,", "state.notAfter(time, boundUs - 1,"
     ),
     "looks_for_rows_due_a_microsecond_too_late": (
-        f"store/{_PROVIDER}", "hint.boundUs", "hint.boundUs + 1"
+        _STORE, "state.notAfter(time, boundUs,", "state.notAfter(time, boundUs + 1,"
     ),
-    "takes_the_hint_of_the_batch_before": (f"store/{_PROVIDER}", "hint.version == version", "true"),
+    "takes_the_hint_of_the_batch_before": (_PROVIDER, "hint.version == version", "true"),
     "takes_the_hint_of_another_operator": (
-        "store/ScanHint.scala", 's"cec.scan.$runId.$operatorId"', 's"cec.scan.$runId"'
+        "store/ScanHint.scala",
+        's"cec.scan.$runId.$operatorId.$store"',
+        's"cec.scan.$runId.${math.min(operatorId, 0)}.$store"',
     ),
     "does_not_lower_a_zone_for_a_late_row": (
         _ZONES,
