@@ -44,7 +44,7 @@ def test_the_verbs_name_it_for_what_it_is(path: str, tmp_path: Path) -> None:
         assert done.exit_code == 0, done.output
         found = json.loads(done.stdout)
         check(verb[0], found)
-        assert (found["kind"], found["sound"]) == ("queue by reference", True)
+        assert (found["kind"], found["sound"]) == ("partitioned queue", True)
         assert found["totals"]["records"] == 400
         assert found["totals"]["bytes"] == sum(row["bytes"] for row in live(store_at(path)))
     assert contents(store_at(path)) == before
