@@ -80,8 +80,10 @@ def assert_figures_come(given: dict[str, Any]) -> None:
         assert query.exception() is None
         assert monotonic() < until, "no figures of the query have come"
         sleep(0.2)
-        for metric in given["FIGURE"].collect():
-            found |= {(each.labels["query"], each.labels["metric"]) for each in metric.samples}
+        for metric in given["progress"].collect():
+            found |= {
+                (each.labels["query"], each.labels.get("metric", "")) for each in metric.samples
+            }
 
 
 @pytest.mark.spark
@@ -106,13 +108,11 @@ def test_block_of_spark(code: str, spark: Any, tmp_path: Path) -> None:
     before = dict(spark.conf.getAll)
     try:
         exec(compile(code, "block", "exec"), given)
-        if "FIGURE" in given:
+        if "progress" in given:
             assert_figures_come(given)
     finally:
-        if "listener" in given:
-            spark.streams.removeListener(given["listener"])
-            given["server"].shutdown()
-            given["server"].server_close()
+        if "progress" in given:
+            given["progress"].stop()
         for query in spark.streams.active:
             query.stop()
         if "lease" in given:
