@@ -36,8 +36,8 @@ import org.apache.spark.util.NextIterator
  * oldest live rows, until what a restart has to read fits its target. There are no snapshots.
  *
  * Fault tolerance model:
- * - `commit` returns once the version is durable: synced, or stored as an object. It counts once Spark's own commit
- *   log has its batch.
+ * - `commit` returns once the version is durable: synced, or stored as an object. The stores of a join write side by
+ *   side, and the last of their commits returns once all are. A version counts once Spark's own commit log has its batch.
  * - Each task owns its instance of the state and writes segments of its own. A retry or a speculative attempt loads
  *   another instance, so that attempts share nothing. Spark's unique id, or in checkpoint format V1 the highest
  *   segment, decides which attempt at a version counts. What others have written is ignored.

@@ -1,6 +1,6 @@
 package org.apache.spark.sql.cecstore.store
 
-import java.util.concurrent.{ConcurrentHashMap, ExecutionException, Executors, Future}
+import java.util.concurrent.{ConcurrentHashMap, ExecutionException, Executors, FutureTask}
 import scala.collection.mutable
 import scala.collection.mutable.ArrayBuffer
 import org.apache.spark.TaskContext
@@ -51,15 +51,13 @@ private[cecstore] final class JointCommits(task: TaskContext) {
    */
   def add(id: StateStoreId, write: Option[() => Unit], done: () => Unit): Unit = synchronized {
     open -= id
-    val one = new Underway(write.map(begun), done)
+    val writing = write.map(left => new FutureTask[Unit](() => left()))
+    val one = new Underway(writing, done)
     underway += one
     // Whatever becomes of the other stores: nobody takes this one's state over before its write has ended.
     task.addTaskCompletionListener[Unit](_ => one.await())
-    if (open.isEmpty) awaitAll()
+    if (open.isEmpty) { writing.foreach(_.run()); awaitAll() } else writing.foreach(JointCommits.threads.execute(_))
   }
-
-  private def begun(write: () => Unit): Either[() => Unit, Future[_]] =
-    if (open.isEmpty) Left(write) else Right(JointCommits.threads.submit((() => write()): Runnable))
 
   private def awaitAll(): Unit = {
     val failures = underway.reverseIterator.flatMap(one => try { one.await(); None } catch { case e: Throwable => Some(e) }).toSeq
@@ -99,19 +97,19 @@ private[cecstore] object JointCommits {
   private def isOfJoin(id: StateStoreId): Boolean = JoinNames.countsRows(id.storeName) || JoinNames.holdsRows(id.storeName)
   private def keyOf(task: TaskContext, id: StateStoreId): (Long, Long) = (task.taskAttemptId(), id.operatorId)
 
-  /** A write that another thread makes, or that is still to be made by the one that awaits it. */
-  private final class Underway(write: Option[Either[() => Unit, Future[_]]], done: () => Unit) {
+  /** A version of a store, with its write where that is not over yet. */
+  private final class Underway(writing: Option[FutureTask[Unit]], done: () => Unit) {
     private var isOver = false
 
     /** Return once it is in the log. Raises what the write has raised, to the first that awaits it. */
     def await(): Unit = if (!isOver) {
       isOver = true
-      write.foreach(_.fold(_.apply(), ended))
+      writing.foreach(awaited)
       done()
     }
 
     /** An interrupt does not end a write that is under way, and the state is nobody's until it has ended. */
-    private def ended(writing: Future[_]): Unit = {
+    private def awaited(writing: FutureTask[Unit]): Unit = {
       var isInterrupted = false
       try {
         var isDone = false
