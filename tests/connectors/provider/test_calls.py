@@ -37,6 +37,7 @@ def test_random_calls_give_what_a_map_gives(
         assert each["aborts"] > seeds
         assert each["back"] > seeds, "older versions were hardly ever opened"
         assert each["renewed"] > seeds, "footprints were hardly ever written again"
+        assert each["local"] > 1000 * seeds, "rows were hardly ever put into local files"
     assert sum(each["renewed"] for each in found.values()) > 100 * seeds * len(found)
 
 

@@ -80,8 +80,8 @@ private[cecstore] object Body {
     fill(raw, bodyAt + starts(timestampAt), n, timestampUs)
     fill(raw, bodyAt + starts(inputAt), n, version)
     putFamilies(raw, bodyAt + starts(familyAt), rows, from, n)
-    System.arraycopy(rows.keys, rows.keyEnds(from), raw, bodyAt + starts(keysAt), sizes(keysAt))
-    System.arraycopy(rows.values, rows.valueEnds(from), raw, bodyAt + starts(valuesAt), sizes(valuesAt))
+    rows.copyKeys(from, until, raw, bodyAt + starts(keysAt))
+    rows.copyValues(from, until, raw, bodyAt + starts(valuesAt))
     if (results > 0) putBits(raw, bodyAt + starts(stateValidAt), n, i => rows.kinds(from + i) != Result)
     putBits(raw, bodyAt + starts(renewedAt), n, from + _ >= renewedFrom)
     def withEnds(asLengths: Boolean): Array[Byte] = {

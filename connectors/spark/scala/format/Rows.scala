@@ -2,10 +2,13 @@ package org.apache.spark.sql.cecstore.format
 
 import java.util.{Arrays, BitSet}
 import org.apache.spark.sql.cecstore.CecLogException
+import org.apache.spark.sql.cecstore.local.Extent
+import org.apache.spark.unsafe.Platform
+import org.apache.spark.unsafe.array.ByteArrayMethods
 
 /**
  * Rows in flat columns, as they stand in the log: those of a frame, or those a version has put so far.
- * A row is never changed; a newer row of its key makes it dead.
+ * A row is never changed; a newer row of its key makes it dead. Their bytes are in the heap, or in a local file: see [[movedTo]].
  *
  * @param id ascending with age of the frame; with the row number it makes a reference
  */
@@ -25,34 +28,73 @@ private[cecstore] final class Rows(val id: Int, rowsHint: Int, keyBytesHint: Int
   /** Of rows read from the log, one bit each: the footprint only says again what an older one said. */
   var renewed: Array[Byte] = null
   var kinds = new Array[Byte](rowsHint)
-  /** Null once the rows are complete and all keys have the same length. */
+  /** Null once the rows are complete and all keys have the same length, and where the ends are in a local file. */
   var keyEnds = new Array[Int](rowsHint + 1)
+  /** Null where the bytes are in a local file. */
   var keys = new Array[Byte](keyBytesHint)
   var valueEnds = new Array[Int](rowsHint + 1)
   var values = new Array[Byte](valueBytesHint)
   /** The least time of each zone of the first `timedRows` rows: see `Zones`. Empty while nobody asks for times. */
   var leastTimes: Array[Long] = Rows.NoTimes
   var timedRows = 0
-  private var keyWidth, valueWidth = 0
-  private val live = new BitSet(rowsHint)
+  private var keyWidth, valueWidth = -1
+  private var live = new BitSet(rowsHint)
+  /** Where the bytes are if not in the heap, and the addresses of keys, values and their ends there. */
+  private var extent: Extent = null
+  private var keysAt, valuesAt, keyEndsAt, valueEndsAt = 0L
+  /** How many bytes of keys and values are there. */
+  private var keyBytes, valueBytes = 0
 
+  def isInHeap: Boolean = extent == null
   def family(row: Int): Int = if (families == null) Format.DefaultFamily else families(row) & 0xffff
-  def keyStart(row: Int): Int = if (keyEnds == null) row * keyWidth else keyEnds(row)
-  def keyLength(row: Int): Int = if (keyEnds == null) keyWidth else keyEnds(row + 1) - keyEnds(row)
-  def valueStart(row: Int): Int = if (valueEnds == null) row * valueWidth else valueEnds(row)
-  def valueLength(row: Int): Int = if (valueEnds == null) valueWidth else valueEnds(row + 1) - valueEnds(row)
+  def keyStart(row: Int): Int =
+    if (keyWidth >= 0) row * keyWidth else if (keyEnds != null) keyEnds(row) else endAt(keyEndsAt, row, keyBytes)
+  def keyLength(row: Int): Int = if (keyWidth >= 0) keyWidth else keyStart(row + 1) - keyStart(row)
+  def valueStart(row: Int): Int =
+    if (valueWidth >= 0) row * valueWidth else if (valueEnds != null) valueEnds(row) else endAt(valueEndsAt, row, valueBytes)
+  def valueLength(row: Int): Int = if (valueWidth >= 0) valueWidth else valueStart(row + 1) - valueStart(row)
   def reference(row: Int): Long = id.toLong << 32 | row
   def isLive(row: Int): Boolean = live.get(row)
-  def memoryBytes: Long = 128L + sizeOf(keyEnds) + sizeOf(valueEnds) + keys.length + values.length + live.size / 8 +
+  /** Bytes in the heap. */
+  def memoryBytes: Long = 128L + sizeOf(keyEnds) + sizeOf(valueEnds) + live.size / 8 + (if (isInHeap) keys.length.toLong + values.length else 0) +
     (if (kinds == null) 0 else kinds.length) + (if (families == null) 0 else families.length * 2L) + leastTimes.length * 8L
   private def sizeOf(ends: Array[Int]): Long = if (ends == null) 0 else ends.length * 4L
 
-  def key(row: Int): Array[Byte] = Arrays.copyOfRange(keys, keyStart(row), keyStart(row) + keyLength(row))
-  def value(row: Int): Array[Byte] = Arrays.copyOfRange(values, valueStart(row), valueStart(row) + valueLength(row))
+  /** An end as a local file has it. A thread that comes late may read what others have put there since: never beyond these rows. */
+  private def endAt(ends: Long, row: Int, bytes: Int): Int = {
+    if (row < 0 || row > count) throw new IndexOutOfBoundsException(s"row $row of $count")
+    val end = Platform.getInt(null, ends + row * 4L)
+    if (end < 0 || end > bytes) throw new IndexOutOfBoundsException(s"row $row ends at $end of $bytes bytes")
+    end
+  }
+
+  /** Base object and offset of a row's key and value, as Spark's `Platform` takes them. */
+  def keyBase: AnyRef = keys
+  def keyOffset(row: Int): Long = (if (isInHeap) Platform.BYTE_ARRAY_OFFSET.toLong else keysAt) + keyStart(row)
+  def valueBase: AnyRef = values
+  def valueOffset(row: Int): Long = (if (isInHeap) Platform.BYTE_ARRAY_OFFSET.toLong else valuesAt) + valueStart(row)
+
+  /** An array that holds a row's key at [[keyFrom]]: the rows' own where they are in the heap. */
+  def keyArray(row: Int): Array[Byte] = if (isInHeap) keys else key(row)
+  def keyFrom(row: Int): Int = if (isInHeap) keyStart(row) else 0
+  /** An array that holds a row's value at [[valueFrom]]: the rows' own where they are in the heap. */
+  def valueArray(row: Int): Array[Byte] = if (isInHeap) values else value(row)
+  def valueFrom(row: Int): Int = if (isInHeap) valueStart(row) else 0
+
+  def key(row: Int): Array[Byte] = copied(keyBase, keyOffset(row), keyLength(row))
+  def value(row: Int): Array[Byte] = copied(valueBase, valueOffset(row), valueLength(row))
+
+  private def copied(base: AnyRef, offset: Long, length: Int): Array[Byte] = {
+    val copy = new Array[Byte](length)
+    Platform.copyMemory(base, offset, copy, Platform.BYTE_ARRAY_OFFSET, length)
+    copy
+  }
 
   def hasKey(row: Int, key: Array[Byte], from: Int, length: Int): Boolean = {
     val start = keyStart(row)
-    keyLength(row) == length && Arrays.equals(keys, start, start + length, key, from, from + length)
+    keyLength(row) == length && (
+      if (isInHeap) Arrays.equals(keys, start, start + length, key, from, from + length)
+      else ByteArrayMethods.arrayEquals(key, Platform.BYTE_ARRAY_OFFSET + from.toLong, null, keysAt + start, length))
   }
 
   def markDead(row: Int): Unit = { live.clear(row); liveCount -= 1; liveBytes -= bytesOf(row) }
@@ -96,24 +138,76 @@ private[cecstore] final class Rows(val id: Int, rowsHint: Int, keyBytesHint: Int
 
   /** A copy of one row of other rows. */
   def appendFrom(other: Rows, row: Int, kind: Byte): Int =
-    append(kind, other.family(row), other.keys, other.keyStart(row), other.keyLength(row), other.values,
-      other.valueStart(row), other.valueLength(row))
+    append(kind, other.family(row), other.keyArray(row), other.keyFrom(row), other.keyLength(row), other.valueArray(row),
+      other.valueFrom(row), other.valueLength(row))
+
+  /** Copy the keys, or values, of some rows in one piece. */
+  def copyKeys(from: Int, until: Int, into: Array[Byte], at: Int): Unit =
+    Platform.copyMemory(keyBase, keyOffset(from), into, Platform.BYTE_ARRAY_OFFSET + at.toLong, (keyStart(until) - keyStart(from)).toLong)
+  def copyValues(from: Int, until: Int, into: Array[Byte], at: Int): Unit =
+    Platform.copyMemory(valueBase, valueOffset(from), into, Platform.BYTE_ARRAY_OFFSET + at.toLong, (valueStart(until) - valueStart(from)).toLong)
 
   /** Give back what was reserved; kinds say nothing once the version is complete. */
   def trim(): Unit = {
     kinds = null
     if (families != null) families = Arrays.copyOf(families, count)
-    keys = Arrays.copyOf(keys, keyEnds(count))
-    values = Arrays.copyOf(values, valueEnds(count))
+    if (isInHeap) {
+      keys = Arrays.copyOf(keys, keyEnds(count))
+      values = Arrays.copyOf(values, valueEnds(count))
+    }
     dropEqualLengths()
   }
+
+  /** What [[movedTo]] needs to have in a local file, in this order: keys, values, and the ends of those that differ in length. */
+  def localParts: Seq[(AnyRef, Long)] = Seq[(AnyRef, Long)](
+    (keys, keyStart(count).toLong), (values, valueStart(count).toLong), (keyEnds, endBytes(keyEnds)), (valueEnds, endBytes(valueEnds)))
+
+  /** While rows are being put, their ends are asked for as they are. */
+  private def endBytes(ends: Array[Int]): Long = if (ends == null || kinds != null) 0 else (count + 1) * 4L
+
+  /**
+   * These rows with their bytes in a local file, where [[localParts]] stand at these addresses; the extent is theirs to let go of.
+   * Others may still read these ones. What says which rows are live is one for both.
+   */
+  def movedTo(extent: Extent, addresses: Seq[Long]): Rows = {
+    val moved = new Rows(id, 0, 0, 0)
+    moved.count = count
+    moved.liveCount = liveCount
+    moved.liveBytes = liveBytes
+    moved.firstOffset = firstOffset
+    moved.frames = frames
+    moved.storedBytes = storedBytes
+    moved.families = families
+    moved.renewed = renewed
+    moved.kinds = kinds
+    moved.leastTimes = leastTimes
+    moved.timedRows = timedRows
+    moved.live = live
+    moved.keyWidth = keyWidth
+    moved.valueWidth = valueWidth
+    moved.keyEnds = if (kinds == null) null else keyEnds
+    moved.valueEnds = if (kinds == null) null else valueEnds
+    moved.keys = null
+    moved.values = null
+    moved.extent = extent
+    moved.keyBytes = keyStart(count)
+    moved.valueBytes = valueStart(count)
+    moved.keysAt = addresses(0)
+    moved.valuesAt = addresses(1)
+    moved.keyEndsAt = addresses(2)
+    moved.valueEndsAt = addresses(3)
+    moved
+  }
+
+  /** Nobody reads these rows any more. */
+  def letGo(): Unit = if (extent != null) extent.release()
 
   /** Rows of longs all have one length: then two numbers stand for all ends. */
   private def dropEqualLengths(): Unit = {
     keyWidth = widthOf(keyEnds)
-    keyEnds = if (keyWidth >= 0) null else Arrays.copyOf(keyEnds, count + 1)
+    if (keyWidth >= 0) keyEnds = null else if (keyEnds.length > count + 1) keyEnds = Arrays.copyOf(keyEnds, count + 1)
     valueWidth = widthOf(valueEnds)
-    valueEnds = if (valueWidth >= 0) null else Arrays.copyOf(valueEnds, count + 1)
+    if (valueWidth >= 0) valueEnds = null else if (valueEnds.length > count + 1) valueEnds = Arrays.copyOf(valueEnds, count + 1)
   }
 
   private def widthOf(ends: Array[Int]): Int = {

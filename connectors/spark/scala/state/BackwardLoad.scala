@@ -33,6 +33,6 @@ private[state] final class BackwardLoad(rows: RowsTable, index: FamilyIndexes) {
   /** All are in: forget the keys that are closed. */
   def finish(): Unit = closed.result().foreach { reference =>
     val (in, row) = (rows.of(reference), reference.toInt)
-    index(in.family(row)).delete(in.keys, in.keyStart(row), in.keyLength(row))
+    index(in.family(row)).delete(in.keyArray(row), in.keyFrom(row), in.keyLength(row))
   }
 }

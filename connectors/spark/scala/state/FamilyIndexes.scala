@@ -46,7 +46,7 @@ private[state] final class FamilyIndexes(rows: RowsTable, isOrdered: Int => Bool
     while (row < whole.count) {
       val moved = packed.appendFrom(whole, row, whole.kinds(row))
       if (moved != row)
-        apply(whole.family(row)).move(whole.keys, whole.keyStart(row), whole.keyLength(row), whole.reference(row), packed.reference(moved))
+        apply(whole.family(row)).move(packed.keys, packed.keyStart(moved), packed.keyLength(moved), whole.reference(row), packed.reference(moved))
       undoLog.note(moved, undoLog.before(row))
       row = whole.nextLive(row + 1)
     }

@@ -1,9 +1,10 @@
 package org.apache.spark.sql.cecstore.state
 
-import java.nio.{ByteBuffer, ByteOrder}
+import java.nio.ByteBuffer
 import java.util.Arrays
 import org.apache.spark.sql.cecstore.CecLogException
 import org.apache.spark.sql.cecstore.format.{Format, Rows}
+import org.apache.spark.unsafe.Platform
 
 /**
  * The values of keys that have several. A short list is one record. A longer one is chunks, records of a family of
@@ -120,27 +121,26 @@ private[cecstore] object ListChunks {
   def chunkCount(rows: Rows, row: Int): Int =
     if (rows.valueLength(row) != HeadBytes) 0
     else {
-      val head = littleEndian(rows.values, rows.valueStart(row), HeadBytes)
+      val head = Format.littleEndian(rows.value(row))
       if (head.getInt() == 0) head.getInt() else 0
     }
 
   /** How many bytes of a chunk's values an older version had. */
-  def saidBytes(rows: Rows, row: Int): Int = littleEndian(rows.values, rows.valueStart(row), SaidBytes).getInt()
+  def saidBytes(rows: Rows, row: Int): Int = Platform.getInt(rows.valueBase, rows.valueOffset(row))
 
   /** A chunk's values as Spark encodes them. */
   def valuesOf(rows: Rows, row: Int): Array[Byte] = {
-    val start = rows.valueStart(row)
-    Arrays.copyOfRange(rows.values, start + SaidBytes, start + rows.valueLength(row))
+    val end = rows.valueFrom(row) + rows.valueLength(row)
+    Arrays.copyOfRange(rows.valueArray(row), rows.valueFrom(row) + SaidBytes, end)
   }
 
   /** Which chunk it is. */
   def chunkNumber(rows: Rows, row: Int): Int =
-    ByteBuffer.wrap(rows.keys, rows.keyStart(row) + rows.keyLength(row) - NumberBytes, NumberBytes).getInt()
+    ByteBuffer.wrap(rows.key(row)).getInt(rows.keyLength(row) - NumberBytes)
 
   /** The key of the list that a chunk is of. */
   def listKey(rows: Rows, row: Int): Array[Byte] = {
-    val start = rows.keyStart(row)
-    Arrays.copyOfRange(rows.keys, start, start + rows.keyLength(row) - NumberBytes)
+    Arrays.copyOf(rows.key(row), rows.keyLength(row) - NumberBytes)
   }
 
   /** Several values of one key, as Spark's merge operator joins them. */
@@ -152,7 +152,4 @@ private[cecstore] object ListChunks {
 
   private def chunkKey(key: Array[Byte], length: Int, n: Int): Array[Byte] =
     ByteBuffer.wrap(Arrays.copyOf(key, length + NumberBytes)).putInt(length, n).array
-
-  private def littleEndian(bytes: Array[Byte], from: Int, length: Int): ByteBuffer =
-    ByteBuffer.wrap(bytes, from, length).order(ByteOrder.LITTLE_ENDIAN)
 }

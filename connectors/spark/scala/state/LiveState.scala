@@ -6,20 +6,21 @@ import org.apache.spark.sql.cecstore.format.{Format, Rows}
 /**
  * The state of one store in memory: the rows of its extent as they stand in the log, and an index from
  * each key to its newest row. A version is made in place: puts go to `delta`, and an undo log takes them
- * back. One array holds at most 2 GB, so a large version has several such parts. Renewing the oldest rows bounds
- * the extent and frees memory at once.
+ * back. A large version has several such parts. Renewing the oldest rows bounds the extent and frees memory at once. Rows of complete
+ * parts are in local files where the heap has no room for them: see [[RowMemory]].
  *
  * For one thread: that of the task which owns it.
  *
  * @param isOrdered whether a column family needs its keys in order
  */
-private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int) {
+private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int, memory: RowMemory) {
   import Format._
   import KeyIndex.Absent
   import LiveState.Counters
 
   private val rows = new RowsTable
   private val index = new FamilyIndexes(rows, isOrdered, keysHint)
+  private val heap = new HeapParts(rows, memory)
   /** The oldest live row. */
   private var oldestId = 1
   private var oldestRow = 0
@@ -57,15 +58,19 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
   private def settle(): Int = {
     advance()
     rows.dropBelow(oldestId)
+    heap.dropBelow(oldestId)
     val id = nextId
     rows.dropFrom(id)
+    if (isCommitted) parts.foreach(heap.addNewest)
     parts.clear()
+    heap.makeRoom()
     beforeVersion = Counters(oldestId, oldestRow, open, nextOffset)
     isCommitted = false
     id
   }
 
   private def addPart(part: Rows): Unit = {
+    if (parts.nonEmpty) parts(parts.size - 1) = heap.placed(parts.last)
     delta = part
     parts += part
     if (undoLogs.size < parts.size) undoLogs += new UndoLog
@@ -128,7 +133,7 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
     else scan(index(family)).map { reference =>
       val (in, row) = (rowsOf(reference), reference.toInt)
       if (in.isLive(row) && !isRemoved(reference)) reference
-      else find(family, in.keys, in.keyStart(row), in.keyLength(row))
+      else find(family, in.keyArray(row), in.keyFrom(row), in.keyLength(row))
     }.filter(_ != Absent)
 
   /**
@@ -166,7 +171,7 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
       val (in, row) = (rows(oldestId), oldestRow)
       makeRoom(in.keyLength(row), in.valueLength(row))
       val copy = delta.appendFrom(in, row, Check)
-      index(in.family(row)).move(in.keys, in.keyStart(row), in.keyLength(row), in.reference(row), delta.reference(copy))
+      index(in.family(row)).move(delta.keys, delta.keyStart(copy), delta.keyLength(copy), in.reference(row), delta.reference(copy))
       replace(in.reference(row), copy)
       bytes += in.keyLength(row) + in.valueLength(row)
       val was = oldestId
@@ -201,7 +206,10 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
     index.endScans()
     var offset = parts.head.firstOffset
     parts.indices.foreach { i =>
-      if (parts(i).liveCount < parts(i).count) parts(i) = index.packed(parts(i), undoLogs(i))
+      if (parts(i).liveCount < parts(i).count) {
+        parts(i) = index.packed(parts(i), undoLogs(i))
+        if (i < parts.size - 1) parts(i) = heap.placed(parts(i))
+      }
       parts(i).firstOffset = offset
       offset += parts(i).count
     }
@@ -242,7 +250,7 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
       nextOffset += part.count
       (0 until part.count).foreach(row => if (part.kinds(row) == Result) {
         part.markDead(row)
-        index(part.family(row)).deleteHeld(part.keys, part.keyStart(row), part.keyLength(row), part.reference(row))
+        index(part.family(row)).deleteHeld(part.keyArray(row), part.keyFrom(row), part.keyLength(row), part.reference(row))
       })
       part.trim()
     }
@@ -257,9 +265,9 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
     parts.lazyZip(undoLogs).foreach { (part, undoLog) =>
       (0 until part.count).foreach(row => if (isCommitted || part.isLive(row)) {
         val (keys, old) = (index(part.family(row)), undoLog.before(row))
-        val (start, length) = (part.keyStart(row), part.keyLength(row))
-        if (old == Absent) keys.delete(part.keys, start, length)
-        else { keys.swap(part.keys, start, length, old); revive(old) }
+        val (key, from, length) = (part.keyArray(row), part.keyFrom(row), part.keyLength(row))
+        if (old == Absent) keys.delete(key, from, length)
+        else { keys.swap(key, from, length, old); revive(old) }
       })
     }
     if (zones != null) zones.forgetScans()
@@ -283,14 +291,19 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
   private var loading = new BackwardLoad(rows, index)
 
   /** Take a frame's rows from the last down to `fromRow`; frames come newest first, ids descending. */
-  def load(frame: Rows, fromRow: Int): Unit = { loading.take(frame, fromRow); open = loading.open }
+  def load(frame: Rows, fromRow: Int): Unit = {
+    loading.take(frame, fromRow)
+    open = loading.open
+    heap.addOldest(frame)
+    heap.makeRoom()
+  }
 
   /** All frames are in: forget the closed keys, and stand at the end of the newest. */
   def finishLoad(endOffset: Long): Unit = {
     loading.finish()
     loading = null
     nextOffset = endOffset
-    if (!rows.isEmpty) { delta = rows(RowsTable.NewestLoadedId); parts += delta; oldestId = rows.firstId; isCommitted = true }
+    if (!rows.isEmpty) { delta = rows(RowsTable.NewestLoadedId); oldestId = rows.firstId; isCommitted = true }
     begin()
   }
 
@@ -316,7 +329,7 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
 
 private[cecstore] object LiveState {
   /** How many bytes of keys, and of values, one part may hold, unless it is one row; tests make it smaller. */
-  @volatile private[cecstore] var partBytes: Int = 1 << 30
+  @volatile private[cecstore] var partBytes: Int = 64 << 20
 
   /** What a version changes besides rows and indexes. */
   private final case class Counters(oldestId: Int, oldestRow: Int, open: Long, nextOffset: Long)

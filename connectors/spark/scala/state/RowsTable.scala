@@ -29,11 +29,15 @@ private[cecstore] final class RowsTable {
       base -= more
     }
     while (rows.id - base >= table.length) table = Arrays.copyOf(table, table.length * 2)
+    letGo(rows.id)
     table(rows.id - base) = rows
     oldest = math.min(oldest, rows.id)
   }
 
+  private def letGo(id: Int): Unit = if (table(id - base) != null) table(id - base).letGo()
+
   def dropBelow(id: Int): Unit = if (id > oldest) {
+    (oldest until id).foreach(letGo)
     Arrays.fill(table.asInstanceOf[Array[AnyRef]], oldest - base, id - base, null)
     oldest = id
     if (id - base > table.length / 2) {
@@ -43,9 +47,12 @@ private[cecstore] final class RowsTable {
   }
 
   /** Those of a version that was given up. */
-  def dropFrom(id: Int): Unit =
-    if (id - base < table.length) Arrays.fill(table.asInstanceOf[Array[AnyRef]], id - base, table.length, null)
+  def dropFrom(id: Int): Unit = if (id - base < table.length) {
+    (id until base + table.length).foreach(letGo)
+    Arrays.fill(table.asInstanceOf[Array[AnyRef]], id - base, table.length, null)
+  }
 
+  /** Bytes in the heap. */
   def memoryBytes: Long = table.filter(_ != null).map(_.memoryBytes).sum + table.length * 8L
 }
 

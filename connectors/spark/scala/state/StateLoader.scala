@@ -8,9 +8,9 @@ private[cecstore] object StateLoader extends Logging {
   private val ProgressNs = 1000000000L
 
   /** A load that takes longer than a second says how far it is, and of which store. */
-  def load(stateLog: StateLog, last: FrameAt, isOrdered: Int => Boolean, store: String): LiveState = {
+  def load(stateLog: StateLog, last: FrameAt, isOrdered: Int => Boolean, store: String, memory: RowMemory = RowMemory.Default): LiveState = {
     var saidNs = System.nanoTime()
-    val state = new LiveState(isOrdered, last.header.openWindows)
+    val state = new LiveState(isOrdered, last.header.openWindows, memory)
     stateLog.extent(last).zipWithIndex.foreach { case ((frame, fromRow), i) =>
       state.load(frame.segment.rows(frame, RowsTable.NewestLoadedId - i), fromRow)
       if (System.nanoTime() - saidNs >= ProgressNs) {
@@ -25,8 +25,8 @@ private[cecstore] object StateLoader extends Logging {
   }
 
   /** A state that begins without any version. */
-  def empty(isOrdered: Int => Boolean): LiveState = {
-    val state = new LiveState(isOrdered, 0)
+  def empty(isOrdered: Int => Boolean, memory: RowMemory = RowMemory.Default): LiveState = {
+    val state = new LiveState(isOrdered, 0, memory)
     state.finishLoad(0)
     state
   }

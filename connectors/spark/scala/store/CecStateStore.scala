@@ -115,7 +115,7 @@ private[cecstore] final class CecStateStore(
 
   private def removeReference(number: Int, reference: Long): Unit = {
     val (rows, row) = (state.rowsOf(reference), reference.toInt)
-    state.remove(number, rows.keys, rows.keyStart(row), rows.keyLength(row))
+    state.remove(number, rows.keyArray(row), rows.keyFrom(row), rows.keyLength(row))
   }
 
   override def get(key: UnsafeRow, name: String): UnsafeRow = {

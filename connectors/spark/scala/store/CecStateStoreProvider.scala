@@ -189,11 +189,11 @@ class CecStateStoreProvider extends NewestProvider with Logging {
   private def load(version: Long, uniqueId: Option[String], loadEmpty: Boolean): Instance = Using.resource(new StateLog(folder)) { log =>
     val started = System.nanoTime()
     val isOrdered = (family: Int) => family == Format.DefaultFamily && codecs.get(DEFAULT_COL_FAMILY_NAME).isOrdered
-    if (version == 0 || loadEmpty) newInstance(log, StateLoader.empty(isOrdered), Base.empty(version), 0, 0, isFromReplica = false)
+    if (version == 0 || loadEmpty) newInstance(log, StateLoader.empty(isOrdered, settings.memory), Base.empty(version), 0, 0, isFromReplica = false)
     else {
       val last = VersionErrors.explained(log, version)(log.find(version, uniqueId))
       val instance = takenOver(log, last, started).getOrElse {
-        val state = VersionErrors.explained(log, version)(StateLoader.load(log, last, isOrdered, id_.toString))
+        val state = VersionErrors.explained(log, version)(StateLoader.load(log, last, isOrdered, id_.toString, settings.memory))
         val ms = CecStateStoreProvider.msSince(started)
         LoadRate.measured(state.loadCostRecords, ms)
         sayLoaded(version, state, last.header.extentRecords, ms)

@@ -63,13 +63,13 @@ private[cecstore] final class FamilyCodec(
   /** The key as a message can name it. */
   def shown(key: UnsafeRow): String = key.toSeq(spec.keySchema).mkString("[", ",", "]").take(200)
 
-  /** The key of a row; a plain one is pointed at where it lies. */
+  /** The key of a row; a plain one is pointed at where it lies in the heap, or at a copy: never into a file. */
   def decodeKey(rows: Rows, row: Int, into: UnsafeRow): UnsafeRow =
     if (!isPlainKey) keyEncoder.decodeKey(rows.key(row))
-    else pointed(rows.keys, rows.keyStart(row), rows.keyLength(row), into)
+    else pointed(rows.keyArray(row), rows.keyFrom(row), rows.keyLength(row), into)
 
   def decodeValue(rows: Rows, row: Int, into: UnsafeRow): UnsafeRow =
-    pointed(rows.values, rows.valueStart(row), rows.valueLength(row), into)
+    pointed(rows.valueArray(row), rows.valueFrom(row), rows.valueLength(row), into)
 
   /** Of a family with several values per key, from the bytes that [[encoded]] made and a list joined. */
   def decodeFirst(values: Array[Byte]): UnsafeRow = valueEncoder.decodeValue(values)

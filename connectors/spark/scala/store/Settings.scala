@@ -4,11 +4,11 @@ import org.apache.spark.{SparkContext, SparkEnv}
 import org.apache.spark.network.util.JavaUtils
 import org.apache.spark.sql.cecstore.format.RefusedOption
 import org.apache.spark.sql.cecstore.replicas.Cluster
-import org.apache.spark.sql.cecstore.state.ExtentTarget
+import org.apache.spark.sql.cecstore.state.{ExtentTarget, RowMemory}
 
 /** What users set under `spark.sql.streaming.stateStore.cec.`; names and limits are refused here. */
 private[cecstore] final case class Settings(
-    target: ExtentTarget, checkTimeMs: Long, isSynced: Boolean, compressionLevel: Int, segmentBytes: Long, replicas: Int) {
+    target: ExtentTarget, checkTimeMs: Long, isSynced: Boolean, compressionLevel: Int, segmentBytes: Long, replicas: Int, memory: RowMemory) {
   /** On the driver, before anything runs: replicas without the plugin would never come to be. */
   def checkPlugin(): Unit = {
     val isDriver = SparkEnv.get != null && SparkEnv.get.executorId == SparkContext.DRIVER_IDENTIFIER
@@ -21,7 +21,7 @@ private[cecstore] final case class Settings(
 private[cecstore] object Settings {
   val Prefix = "spark.sql.streaming.stateStore.cec."
   private val Names = Seq("extentFactor", "extentMaxRecords", "recoveryTimeMs", "checkTimeMs", "syncMode",
-    "compressionLevel", "segmentBytes", "replicas", "replicaMemoryBytes")
+    "compressionLevel", "segmentBytes", "memoryBytes", "replicas", "replicaMemoryBytes")
   private val Plugin = "org.apache.spark.sql.cecstore.CecPlugin"
   private val ReplicasMax = 100
 
@@ -51,7 +51,7 @@ private[cecstore] object Settings {
     bytes("replicaMemoryBytes")
     Settings(ExtentTarget(factor.getOrElse(2.0), records, time), long("checkTimeMs", 0, 3600 * 1000).getOrElse(100L), sync,
       long("compressionLevel", 0, 19).getOrElse(1L).toInt, segmentBytes,
-      long("replicas", 0, ReplicasMax).getOrElse(0L).toInt)
+      long("replicas", 0, ReplicasMax).getOrElse(0L).toInt, RowMemory(bytes("memoryBytes").getOrElse(RowMemory.DefaultBytes)))
   }
 
   private def refuse(name: String, value: String, need: String): Nothing =

@@ -17,18 +17,18 @@ private[cecstore] final case class TimePlace(isInKey: Boolean, path: Seq[(Int, I
   private val ordinals = path.map(_._2).toArray
 
   override def of(in: Rows, row: Int): Long =
-    if (isInKey) read(in.keys, in.keyStart(row), in.keyLength(row)) else read(in.values, in.valueStart(row), in.valueLength(row))
+    if (isInKey) read(in.keyBase, in.keyOffset(row), in.keyLength(row)) else read(in.valueBase, in.valueOffset(row), in.valueLength(row))
 
   /** A row begins with the byte of its encoding; a struct stands in it as its offset and its size. */
-  private def read(bytes: Array[Byte], from: Int, length: Int): Long = {
-    var (start, left) = (Platform.BYTE_ARRAY_OFFSET + from + 1L, length - 1L)
+  private def read(base: AnyRef, offset: Long, length: Int): Long = {
+    var (start, left) = (offset + 1L, length - 1L)
     var depth = 0
     while (true) {
       val nulls = ((columns(depth) + 63) >> 6) << 3
       val ordinal = ordinals(depth)
       if (left < nulls + columns(depth) * 8L) return NoTime
-      if ((Platform.getLong(bytes, start + ((ordinal >> 6) << 3)) & (1L << (ordinal & 63))) != 0) return NoTime
-      val word = Platform.getLong(bytes, start + nulls + ordinal * 8L)
+      if ((Platform.getLong(base, start + ((ordinal >> 6) << 3)) & (1L << (ordinal & 63))) != 0) return NoTime
+      val word = Platform.getLong(base, start + nulls + ordinal * 8L)
       depth += 1
       if (depth == columns.length) return if (isInMillis) ofMillis(word) else word
       val offset = word >>> 32

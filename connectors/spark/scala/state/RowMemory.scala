@@ -1,0 +1,75 @@
+package org.apache.spark.sql.cecstore.state
+
+import java.lang.ref.Cleaner
+import java.util.ArrayDeque
+import java.util.concurrent.atomic.AtomicLong
+import scala.jdk.CollectionConverters._
+import org.apache.spark.sql.cecstore.format.Rows
+import org.apache.spark.sql.cecstore.local.LocalSpace
+
+/**
+ * How much of their rows the states of this process keep in the heap together. A state that finds more there puts its own
+ * into local files, but for what is not worth a file.
+ */
+private[cecstore] final case class RowMemory(bytesMax: Long)
+
+private[cecstore] object RowMemory {
+  val DefaultBytes: Long = 64L << 20
+  /** A state keeps so many bytes in any case; tests make it smaller. */
+  @volatile private[cecstore] var leastBytes: Long = 256L << 10
+  /** Rows that are about to be written together: the oldest are dropped first, and with them their extent. */
+  private[state] val ExtentBytes: Long = 4L << 20
+  private[state] val held = new AtomicLong
+  private[state] val cleaner: Cleaner = Cleaner.create()
+  val Default: RowMemory = RowMemory(DefaultBytes)
+
+  /** What one state holds, counted with those of all others until it is gone. */
+  private[state] final class Share extends Runnable {
+    private var bytes_ = 0L
+    def bytes: Long = bytes_
+    def add(more: Long): Unit = { bytes_ += more; held.addAndGet(more) }
+    override def run(): Unit = add(-bytes_)
+  }
+}
+
+/** Parts of a state that are complete and in the heap, oldest first, and their way into local files. */
+private[state] final class HeapParts(rows: RowsTable, memory: RowMemory) {
+  private val parts = new ArrayDeque[Rows]
+  private val share = new RowMemory.Share
+  RowMemory.cleaner.register(this, share)
+
+  def addNewest(part: Rows): Unit = if (part.isInHeap) { parts.addLast(part); share.add(part.usedBytes) }
+  def addOldest(part: Rows): Unit = if (part.isInHeap) { parts.addFirst(part); share.add(part.usedBytes) }
+
+  /** Those are gone. */
+  def dropBelow(id: Int): Unit = while (!parts.isEmpty && parts.peekFirst.id < id) share.add(-parts.pollFirst().usedBytes)
+
+  /**
+   * Put all into local files, if the heap holds too much. What does not get there stays as it is.
+   * Raises [[org.apache.spark.sql.cecstore.CecLogException]].
+   */
+  def makeRoom(): Unit =
+    if (RowMemory.held.get > memory.bytesMax && share.bytes > RowMemory.leastBytes) while (!parts.isEmpty) moveSome()
+
+  /** These rows in a local file, if the heap has no room for them beside what it holds; they are not counted here. */
+  def placed(part: Rows): Rows =
+    if (!part.isInHeap || RowMemory.held.get + part.usedBytes <= memory.bytesMax || part.usedBytes <= RowMemory.leastBytes) part
+    else moved(Seq(part)).head
+
+  /** As many of the oldest as one extent should have. */
+  private def moveSome(): Unit = {
+    var bytes = 0L
+    val some = parts.asScala.takeWhile { part => val isRoom = bytes < RowMemory.ExtentBytes; bytes += part.usedBytes; isRoom }.toVector
+    moved(some)
+    some.foreach(_ => share.add(-parts.pollFirst().usedBytes))
+  }
+
+  private def moved(some: Seq[Rows]): Seq[Rows] = {
+    val pieces = some.flatMap(_.localParts)
+    val (extent, addresses) = LocalSpace.ofProcess.write(pieces)
+    val all = some.zip(addresses.grouped(pieces.size / some.size)).map { case (part, places) => part.movedTo(extent, places) }
+    (1 until all.size).foreach(_ => extent.retain())
+    all.foreach(rows.put)
+    all
+  }
+}
