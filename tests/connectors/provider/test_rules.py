@@ -45,6 +45,13 @@ RULES = (
     "a target counts as unmet by what loads have taken",
     "gets, puts and removals of a task are counted",
     "an extent is told for each partition",
+    "what an address in a local file has is what was written there",
+    "room in local files that nobody holds is used again",
+    "nothing stands in Spark's local folders while local files are open",
+    "a local folder that is gone is passed over, and none at all is an error that names them",
+    "an interrupt neither fails local files nor gets lost",
+    "a local disk that is full fails the batch by name, and the next attempt goes on",
+    "rows are in the heap up to memoryBytes, and in local files above",
 )
 
 

@@ -227,5 +227,7 @@ def cec(**settings: str) -> dict[str, str]:
     return {PREFIX + name: value for name, value in settings.items()}
 
 
+NO_HEAP = cec(memoryBytes="0")
+"""Rows of versions that are over go to local files."""
 # Fewer than the keys that are open: each commit writes all older footprints again.
 FEW_RECORDS = cec(extentMaxRecords="1", checkTimeMs="10000")

@@ -8,6 +8,7 @@ from typing import Any
 
 from support.spark.runs import (
     FEW_RECORDS,
+    NO_HEAP,
     TOO_LATE,
     Kept,
     Run,
@@ -37,7 +38,7 @@ class Case:
         """The HDFS-backed store, which has the last word, ours, and RocksDB."""
         dice = self.stream.dice("stores")
         ours: dict[str, str] = dice.choice(
-            ({}, {}, FEW_RECORDS, {"spark.sql.streaming.minBatchesToRetain": "1", **FEW_RECORDS})
+            ({}, NO_HEAP, FEW_RECORDS, {"spark.sql.streaming.minBatchesToRetain": "1", **FEW_RECORDS, **NO_HEAP})
         )
         kept = {"hdfs": Kept(HDFS), "cec": Kept(CEC, dice.choice((1, 2)), ours)}
         changelog = f"{_STORE}.rocksdb.changelogCheckpointing.enabled"

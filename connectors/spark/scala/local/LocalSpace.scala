@@ -25,8 +25,10 @@ import org.apache.spark.util.Utils
  *
  * @param folders where the files are made, in turn
  * @param fileBytes their size, which they take up only as far as they are written; what is larger has a file of its own
+ * @param open how a file is opened to be written
  */
-private[cecstore] final class LocalSpace(folders: => Seq[File], fileBytes: Long) {
+private[cecstore] final class LocalSpace(
+    folders: => Seq[File], fileBytes: Long, open: File => RandomAccessFile = new RandomAccessFile(_, "rw")) {
   private val files = ArrayBuffer.empty[SpaceFile]
   private val turn = new AtomicInteger
   private val used, written = new AtomicLong
@@ -67,7 +69,7 @@ private[cecstore] final class LocalSpace(folders: => Seq[File], fileBytes: Long)
     val candidates = try folders catch { case e: IOException => throw failed(e) }
     @tailrec def inTurn(left: Int): SpaceFile = {
       val folder = candidates(turn.getAndIncrement() % candidates.size)
-      val made = try Right(new SpaceFile(folder, bytes)) catch { case e: IOException => Left(e) }
+      val made = try Right(new SpaceFile(folder, bytes, open)) catch { case e: IOException => Left(e) }
       made match {
         case Right(file) => file
         case Left(e) if left == 1 => throw failed(e)
@@ -109,9 +111,9 @@ private[cecstore] final class Extent(free: () => Unit) {
 }
 
 /** One file, and which parts of it are free. */
-private final class SpaceFile(folder: File, bytes: Long) {
+private final class SpaceFile(folder: File, bytes: Long, open: File => RandomAccessFile) {
   private val path = File.createTempFile("cec-rows-", ".local", folder).toPath
-  private val access = new RandomAccessFile(path.toFile, "rw")
+  private val access = open(path.toFile)
   private val mapping: MappedByteBuffer = try {
     access.setLength(bytes)
     SpaceFile.mapped(path, bytes)

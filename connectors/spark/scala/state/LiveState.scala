@@ -45,8 +45,10 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
   /** Keep this family's keys in order from now on: its use is known only once it is declared. */
   def order(family: Int): OrderedIndex = index.order(family)
 
-  /** Begin the next version; what the last one did can no longer be taken back. */
-  def begin(): Unit = {
+  /** Begin the next version; what the last one did can no longer be taken back, unless this fails for want of local room. */
+  def begin(): Unit = { heap.makeRoom(); next() }
+
+  private def next(): Unit = {
     val last = delta
     val id = settle()
     val isLike = last != null && last.isSmallerThan(LiveState.partBytes)
@@ -63,7 +65,6 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
     rows.dropFrom(id)
     if (isCommitted) parts.foreach(heap.addNewest)
     parts.clear()
-    heap.makeRoom()
     beforeVersion = Counters(oldestId, oldestRow, open, nextOffset)
     isCommitted = false
     id
@@ -276,7 +277,7 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
     open = beforeVersion.open
     nextOffset = beforeVersion.nextOffset
     isCommitted = false
-    begin()
+    next()
   }
 
   private def revive(reference: Long): Unit = {
@@ -315,6 +316,7 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
    * back until the next one begins, as one that was committed here.
    */
   def follow(frames: Seq[Rows]): Unit = {
+    heap.makeRoom()
     settle()
     frames.foreach { frame =>
       addPart(frame)

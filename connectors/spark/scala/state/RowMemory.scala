@@ -10,13 +10,18 @@ import org.apache.spark.sql.cecstore.local.LocalSpace
 /**
  * How much of their rows the states of this process keep in the heap together. A state that finds more there puts its own
  * into local files, but for what is not worth a file.
+ *
+ * @param bytesMax with 0, all rows of versions that are over go there
  */
-private[cecstore] final case class RowMemory(bytesMax: Long)
+private[cecstore] final case class RowMemory(bytesMax: Long, space: () => LocalSpace = () => LocalSpace.ofProcess) {
+  /** A state keeps so many bytes in any case. */
+  private[state] val least: Long = if (bytesMax == 0) 0 else RowMemory.LeastBytes
+}
 
 private[cecstore] object RowMemory {
-  val DefaultBytes: Long = 64L << 20
-  /** A state keeps so many bytes in any case; tests make it smaller. */
-  @volatile private[cecstore] var leastBytes: Long = 256L << 10
+  /** A quarter of the heap: the rest of it is for batches, shuffles and the collector. */
+  val DefaultBytes: Long = Runtime.getRuntime.maxMemory / 4
+  private val LeastBytes = 256L << 10
   /** Rows that are about to be written together: the oldest are dropped first, and with them their extent. */
   private[state] val ExtentBytes: Long = 4L << 20
   private[state] val held = new AtomicLong
@@ -49,11 +54,11 @@ private[state] final class HeapParts(rows: RowsTable, memory: RowMemory) {
    * Raises [[org.apache.spark.sql.cecstore.CecLogException]].
    */
   def makeRoom(): Unit =
-    if (RowMemory.held.get > memory.bytesMax && share.bytes > RowMemory.leastBytes) while (!parts.isEmpty) moveSome()
+    if (RowMemory.held.get > memory.bytesMax && share.bytes > memory.least) while (!parts.isEmpty) moveSome()
 
   /** These rows in a local file, if the heap has no room for them beside what it holds; they are not counted here. */
   def placed(part: Rows): Rows =
-    if (!part.isInHeap || RowMemory.held.get + part.usedBytes <= memory.bytesMax || part.usedBytes <= RowMemory.leastBytes) part
+    if (!part.isInHeap || RowMemory.held.get + part.usedBytes <= memory.bytesMax || part.usedBytes <= memory.least) part
     else moved(Seq(part)).head
 
   /** As many of the oldest as one extent should have. */
@@ -66,7 +71,7 @@ private[state] final class HeapParts(rows: RowsTable, memory: RowMemory) {
 
   private def moved(some: Seq[Rows]): Seq[Rows] = {
     val pieces = some.flatMap(_.localParts)
-    val (extent, addresses) = LocalSpace.ofProcess.write(pieces)
+    val (extent, addresses) = memory.space().write(pieces)
     val all = some.zip(addresses.grouped(pieces.size / some.size)).map { case (part, places) => part.movedTo(extent, places) }
     (1 until all.size).foreach(_ => extent.retain())
     all.foreach(rows.put)

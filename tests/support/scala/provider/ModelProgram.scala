@@ -7,7 +7,7 @@ import scala.util.Random
 
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.cecstore.local.LocalSpace
-import org.apache.spark.sql.cecstore.state.{Instance, LiveState, RowMemory}
+import org.apache.spark.sql.cecstore.state.{Instance, LiveState}
 import org.apache.spark.sql.execution.streaming.state._
 
 /** Random calls against a provider and a model, one seed after the other. */
@@ -21,8 +21,6 @@ private[cecstore] object ModelProgram {
       LiveState.partBytes = 300
       Instance.bodyBytes = 200
     }
-    // Half of the seeds have no room in the heap for rows of versions that are over.
-    RowMemory.leastBytes = 0
     if (!words.flag("every")) runAs(words)
     else (0 until 1 << Flags.size).map { bits =>
       val chosen = Flags.zipWithIndex.map { case (flag, bit) => flag -> s"${(bits >> bit & 1) == 1}" }
@@ -210,6 +208,6 @@ object ModelRun {
   /** Fewer records than there are keys: each commit writes all older footprints again. */
   private val Tight = Map("extentMaxRecords" -> "1", "checkTimeMs" -> "10000")
     .map { case (name, value) => s"spark.sql.streaming.stateStore.cec.$name" -> value }
-  /** Rows of versions that are over go to local files. */
+  /** Rows of versions that are over go to local files: half of the seeds. */
   private val NoHeap = "spark.sql.streaming.stateStore.cec.memoryBytes" -> "0"
 }

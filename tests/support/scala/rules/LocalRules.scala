@@ -1,0 +1,181 @@
+package org.apache.spark.sql.cecstore.testing
+
+import java.io.{File, IOException, RandomAccessFile}
+import java.nio.file.{Files, Path}
+import java.util.Random
+
+import scala.collection.mutable.ArrayBuffer
+
+import org.apache.spark.sql.cecstore.CecLogException
+import org.apache.spark.sql.cecstore.local.{Extent, LocalSpace}
+import org.apache.spark.sql.cecstore.log.{Base, SegmentWriter, StateLog}
+import org.apache.spark.sql.cecstore.state.{ExtentTarget, Instance, LiveState, RowMemory, StateLoader}
+import org.apache.spark.unsafe.Platform
+
+/** Local files for rows that the heap has no room for. */
+object LocalRules {
+  import Setting.{inThread, refused}
+
+  val rules: Seq[(String, Setting => Unit)] = Seq(
+    "what an address in a local file has is what was written there" -> addresses,
+    "room in local files that nobody holds is used again" -> recycled,
+    "nothing stands in Spark's local folders while local files are open" -> unlinked,
+    "a local folder that is gone is passed over, and none at all is an error that names them" -> folders,
+    "an interrupt neither fails local files nor gets lost" -> interrupted,
+    "a local disk that is full fails the batch by name, and the next attempt goes on" -> full,
+    "rows are in the heap up to memoryBytes, and in local files above" -> limits)
+
+  private val FileBytes = 1L << 20
+  private def space(folder: Path, more: Path*): LocalSpace = new LocalSpace((folder +: more).map(_.toFile), FileBytes)
+
+  private def read(address: Long, bytes: Long): Seq[Byte] = (0L until bytes).map(i => Platform.getByte(null, address + i))
+  private def asBytes(array: AnyRef, bytes: Long): Seq[Byte] = array match {
+    case whole: Array[Byte] => whole.take(bytes.toInt).toSeq
+    case ints: Array[Int] => (0L until bytes).map(i => Platform.getByte(ints, Platform.INT_ARRAY_OFFSET + i))
+  }
+
+  private def addresses(setting: Setting): Unit = {
+    val (tried, random) = (space(setting.folder), new Random(3))
+    val held = ArrayBuffer.empty[(Extent, Seq[(Long, Seq[Byte])])]
+    (1 to 400).foreach { _ =>
+      if (held.nonEmpty && random.nextInt(3) == 0) held.remove(random.nextInt(held.size))._1.release()
+      val pieces = Seq.fill(1 + random.nextInt(6))(piece(random))
+      val (extent, places) = tried.write(pieces)
+      Check.that("addresses are multiples of eight", places.forall(_ % 8 == 0))
+      held += extent -> places.zip(pieces.map { case (array, bytes) => asBytes(array, bytes) })
+      held.foreach { case (_, all) => all.foreach { case (place, bytes) => Check.that("bytes", read(place, bytes.size) == bytes) } }
+    }
+    held.foreach(_._1.release())
+    Check.equal("bytes in use", tried.usedBytes, 0L)
+  }
+
+  /** Fewer bytes than the array has are written of some, and more than a buffer takes of few. */
+  private def piece(random: Random): (AnyRef, Long) = {
+    val size = if (random.nextInt(40) == 0) 70000 + random.nextInt(100000) else random.nextInt(300)
+    if (random.nextBoolean()) {
+      val bytes = new Array[Byte](size)
+      random.nextBytes(bytes)
+      bytes -> random.nextInt(size + 1).toLong
+    } else Array.fill(size / 4)(random.nextInt()) -> (size / 4) * 4L
+  }
+
+  private def recycled(setting: Setting): Unit = {
+    val opened = ArrayBuffer.empty[File]
+    val tried = new LocalSpace(Seq(setting.folder.toFile), FileBytes, file => { opened += file; new RandomAccessFile(file, "rw") })
+    def take(bytes: Int): Extent = tried.write(Seq(new Array[Byte](bytes) -> bytes.toLong))._1
+    val parts = Seq.fill(8)(take(1 << 17))
+    Check.equal("files", opened.size, 1)
+    Seq(3, 5, 4, 0, 7, 1, 6, 2).foreach(parts(_).release())
+    // All of it in one piece again.
+    val whole = take(1 << 20)
+    Check.equal("files", opened.size, 1)
+    whole.retain()
+    whole.release()
+    Check.equal("bytes while one holder is left", tried.usedBytes, 1L << 20)
+    whole.release()
+    take(5 << 20).release()
+    Check.equal("files, with one of its own for what is larger", opened.size, 2)
+    dropped(tried)
+    val deadline = System.nanoTime() + 20000000000L
+    while (tried.usedBytes > 0 && System.nanoTime() < deadline) { System.gc(); Thread.sleep(20) }
+    Check.equal("bytes of holders that are gone", tried.usedBytes, 0L)
+  }
+
+  private def dropped(tried: LocalSpace): Unit = {
+    tried.write(Seq(new Array[Byte](100) -> 100L))
+    Check.equal("bytes of a holder", tried.usedBytes, 104L)
+  }
+
+  private def unlinked(setting: Setting): Unit = {
+    val tried = space(setting.folder)
+    val (extent, Seq(place)) = tried.write(Seq(Array[Byte](7) -> 1L))
+    Check.equal("files in the folder", setting.folder.toFile.list.length, 0)
+    Check.equal("the byte", Platform.getByte(null, place), 7.toByte)
+    extent.release()
+  }
+
+  private def folders(setting: Setting): Unit = {
+    val (gone, here) = (setting.folder.resolve("gone"), Files.createDirectory(setting.folder.resolve("here")))
+    val tried = space(gone, here)
+    (1 to 4).foreach(_ => tried.write(Seq(new Array[Byte](1 << 20) -> (1L << 20))))
+    val error = refused(space(gone).write(Seq(Array[Byte](1) -> 1L)))
+    Check.that(s"$error", error.isInstanceOf[CecLogException] && error.getMessage.contains("spark.local.dir"))
+  }
+
+  private def interrupted(setting: Setting): Unit = inThread {
+    val tried = space(setting.folder)
+    Thread.currentThread.interrupt()
+    val (_, Seq(place)) = tried.write(Seq(Array[Byte](9) -> 1L))
+    Check.that("the interrupt is still there", Thread.interrupted())
+    Check.equal("the byte", Platform.getByte(null, place), 9.toByte)
+  }
+
+  /** Fails to write while it is full. */
+  private final class Disk {
+    var isFull = false
+    def open(file: File): RandomAccessFile = new RandomAccessFile(file, "rw") {
+      override def write(bytes: Array[Byte], from: Int, length: Int): Unit =
+        if (isFull) throw new IOException("No space left on device") else super.write(bytes, from, length)
+    }
+  }
+
+  private val key = Array.fill[Byte](16)(3)
+  private def put(state: LiveState, n: Int, value: Byte): Unit = {
+    key(0) = n.toByte
+    state.put(1, key, 0, key.length, Array.fill(50 + n)(value), 0, 50 + n)
+  }
+  private def content(state: LiveState): Map[Int, Seq[Byte]] = (0 until 100).flatMap { n =>
+    key(0) = n.toByte
+    val at = state.find(1, key, 0, key.length)
+    Option.when(at != 0)(n -> state.rowsOf(at).value(at.toInt).toSeq)
+  }.toMap
+
+  private def full(setting: Setting): Unit = {
+    val disk = new Disk
+    val local = new LocalSpace(Seq(setting.folder.toFile), FileBytes, disk.open)
+    val memory = RowMemory(0, () => local)
+    val log = Files.createDirectory(setting.folder.resolve("log"))
+    val clock = () => 5000000L
+    val writer = new SegmentWriter(Logs.onDisk(log), 1L << 20, false, false, 0, new Random(1), clock)
+    val instance = new Instance(StateLoader.empty(_ => false, memory), Base.empty(0), writer, ExtentTarget(2.0, None, None), 1000, 1, clock, 0, 0)
+    def version(number: Int): Unit = { instance.begin(); (0 until 40).foreach(n => put(instance.state, n + number, number.toByte)); instance.commit(number) }
+    (1 to 3).foreach(version)
+    val before = content(instance.state)
+    disk.isFull = true
+    val error = refused(instance.begin())
+    Check.that(s"$error", error.isInstanceOf[CecLogException] && error.getMessage.contains("No space left"))
+    Check.equal("the state", content(instance.state), before)
+    Check.that("the version before can be taken back", instance.moveTo(2, None))
+    disk.isFull = false
+    (3 to 6).foreach(version)
+    val found = new StateLog(Logs.onDisk(log))
+    try {
+      val loaded = StateLoader.load(found, found.find(6, None), _ => false, "test", memory)
+      Check.equal("what was loaded", content(loaded), content(instance.state))
+      disk.isFull = true
+      refused(StateLoader.load(found, found.find(6, None), _ => false, "test", memory))
+    } finally found.close()
+    Check.that("rows are in local files", local.usedBytes > 0)
+  }
+
+  private def limits(setting: Setting): Unit = {
+    val local = new LocalSpace(Seq(setting.folder.toFile), FileBytes)
+    def filled(memory: RowMemory): LiveState = {
+      val state = StateLoader.empty(_ => false, memory)
+      (1 to 8).foreach { round =>
+        state.begin()
+        (0 until 100).foreach { n => key(1) = round.toByte; state.put(1, key.patch(0, Seq(n.toByte), 1), 0, 16, new Array[Byte](1000), 0, 1000) }
+        state.compact()
+        state.markCommitted(Seq(1), 1000)
+      }
+      state.begin()
+      state.begin()
+      state
+    }
+    filled(RowMemory(Long.MaxValue, () => local))
+    Check.equal("bytes in files, with room in the heap", local.usedBytes, 0L)
+    val small = filled(RowMemory(1, () => local))
+    Check.that(s"${local.usedBytes} bytes in files, with no room in the heap", local.usedBytes > 500000)
+    Check.that(s"${small.memoryBytes} bytes in the heap", small.memoryBytes < 700000)
+  }
+}
