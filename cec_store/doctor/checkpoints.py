@@ -28,7 +28,12 @@ from cec_store.format.frame import FORMAT_VERSION
 from cec_store.inspector.damage.faults import ADVICE
 from cec_store.inspector.measuring.extents import extent_of, reader_at
 from cec_store.inspector.places.places import Log, Place
-from cec_store.state_logs.sizing import HEAP_BYTES_PER_KEY, SMALL_EXTENT_RECORDS
+from cec_store.state_logs.sizing import (
+    HEAP_BYTES_PER_KEY,
+    HEAP_SHARE_OF_ROWS,
+    INDEX_BYTES_PER_KEY,
+    SMALL_EXTENT_RECORDS,
+)
 from cec_store.storage.local import LocalFolder
 
 _LONG = 4
@@ -229,8 +234,7 @@ def _few_partitions(sizes: list[_LogSize], session: SparkSession) -> Iterator[Di
 
 def _heap(sizes: list[_LogSize], session: SparkSession) -> Diagnosis:
     """Return a line on the heap that the state takes, and what the settings here give."""
-    needed = sum(HEAP_BYTES_PER_KEY * size.keys + size.raw_bytes for size in sizes)
-    what = f"state takes about {needed / 2**20:,.1f} MiB of heap"
+    keys, raw_bytes = sum(size.keys for size in sizes), sum(size.raw_bytes for size in sizes)
     if session.is_on_cluster:
         name, count = "spark.executor.memory", session.value("spark.executor.instances", "1")
     else:
@@ -238,6 +242,12 @@ def _heap(sizes: list[_LogSize], session: SparkSession) -> Diagnosis:
     memory = _bytes_of(session.value(name, "1g")) * int(count if count.isdecimal() else 1)
     given = f"{name} is {session.value(name, '1g (the default)')}"
     given += f", times {count}" if session.is_on_cluster else ""
+    # What the heap has no room for goes to local files, but for the index of the keys.
+    rows = (HEAP_BYTES_PER_KEY - INDEX_BYTES_PER_KEY) * keys + raw_bytes
+    needed = INDEX_BYTES_PER_KEY * keys + min(rows, memory // HEAP_SHARE_OF_ROWS)
+    what = f"state takes about {needed / 2**20:,.1f} MiB of heap"
+    if rows > memory // HEAP_SHARE_OF_ROWS:
+        what += f", and {raw_bytes / 2**20:,.1f} MiB in local files"
     if needed * _GIVEN_TIMES <= memory:
         return sound("heap", f"{what}; {given}")
     advice = (

@@ -11,8 +11,13 @@ from dataclasses import dataclass
 HEAP_BYTES_PER_KEY = 75
 """Bytes of heap beside key and value: the entry of a key in the executor's map, and of its
 footprint."""
-HEAP_ROWS_MOST = 4
+INDEX_BYTES_PER_KEY = 36
+"""Bytes of these at most that stay in the heap where rows are in local files: 12 for each slot of
+an index of which a third at least is filled (HashIndex in KeyIndex.scala)."""
+ROWS_MOST = 4
 """Keys and values of the extent take so many times those of live keys at most; docs/spark.md."""
+HEAP_SHARE_OF_ROWS = 4
+"""One in so many bytes of the heap is for rows, unless `memory_bytes` says otherwise."""
 SMALL_EXTENT_RECORDS = 8_192
 """Records of a store's extent below which nothing is renewed."""
 SEGMENT_BYTES = 64 << 20
@@ -61,6 +66,11 @@ class StateSize:
     heap_bytes: int
     """Bytes of heap with the rows of live keys alone in memory."""
     heap_bytes_most: int
+    """With the dead rows of the extent in the heap, too."""
+    index_bytes: int
+    """Bytes of heap where all rows are in local files."""
+    local_bytes_most: int
+    """Bytes of local files where all rows are there."""
     disk_bytes_most: int
     unrolled_bytes_most: int
     """Bytes among these of segments that are not full yet: one for each store."""
@@ -86,7 +96,9 @@ def state_size(shape: StateShape) -> StateSize:
     kept = extent + shape.versions_kept * batch
     return StateSize(
         heap_bytes=shape.keys * (HEAP_BYTES_PER_KEY + row),
-        heap_bytes_most=shape.keys * (HEAP_BYTES_PER_KEY + HEAP_ROWS_MOST * row),
+        heap_bytes_most=shape.keys * (HEAP_BYTES_PER_KEY + ROWS_MOST * row),
+        index_bytes=shape.keys * INDEX_BYTES_PER_KEY,
+        local_bytes_most=shape.keys * ROWS_MOST * row,
         # Segments are deleted as a whole, so that each store may have one more.
         disk_bytes_most=round(kept * row / shape.compression) + shape.stores * SEGMENT_BYTES,
         unrolled_bytes_most=shape.stores * SEGMENT_BYTES,

@@ -41,6 +41,7 @@ def test_sums_by_hand() -> None:
     assert found.extent_bytes_most == 400_000 * 20
     assert found.disk_bytes_most == (400_000 + 10 * 400) * 20 + 4 * (64 << 20)
     assert (found.heap_bytes, found.heap_bytes_most) == (11_500_000, 23_500_000)
+    assert (found.index_bytes, found.local_bytes_most) == (3_600_000, 16_000_000)
     assert (found.puts_per_batch, found.gets_per_batch) == (pytest.approx(4.4), 4)
     assert state_size(StateShape(1, 8, 8, 1, 3)).extent_records_most == 3 * 8_192
 

@@ -57,6 +57,8 @@ def size_verb(
         f"{keys:,} keys, {changes:,} changed by a batch, {shape.stores:,} stores",
         [
             ("heap, all executors", f"{size(needs.heap_bytes)} to {size(needs.heap_bytes_most)}"),
+            ("with rows in local files", f"{size(needs.index_bytes)} of heap, and at most "
+                                         f"{size(needs.local_bytes_most)} in files"),
             ("disk, at most", f"{size(needs.disk_bytes_most)}, of which "
                               f"{size(needs.unrolled_bytes_most)} are segments not yet rolled: "
                               f"one of {size(SEGMENT_BYTES)} for each store"),

@@ -47,6 +47,9 @@ def conf_verb(
     sync_mode: Annotated[str | None, typer.Option(help="commit or none.")] = None,
     compression_level: Annotated[int | None, typer.Option(help="0 (none) to 19.")] = None,
     segment_bytes: Annotated[str | None, typer.Option(help="As 67108864, 64m or 64MiB.")] = None,
+    memory_bytes: Annotated[
+        str | None, typer.Option(help="Of rows in an executor's heap; the rest is in local files.")
+    ] = None,
     replicas: Annotated[
         int | None, typer.Option(help="Warm copies of each partition on other executors.")
     ] = None,
@@ -72,6 +75,7 @@ def conf_verb(
                 "sync_mode": sync_mode,
                 "compression_level": compression_level,
                 "segment_bytes": segment_bytes,
+                "memory_bytes": memory_bytes,
                 "replicas": replicas,
                 "replica_memory_bytes": replica_memory_bytes,
             }

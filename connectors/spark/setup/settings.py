@@ -122,6 +122,12 @@ SETTINGS = (
         "64 KiB to 1 GiB, in bytes or like '64m' or '64MiB'",
         _bytes(64 << 10, 1 << 30),
     ),
+    Setting(
+        "memory_bytes",
+        "memoryBytes",
+        "0 to 1 PiB, in bytes or like '512m' or '512MiB'",
+        _bytes(0, 1 << 50),
+    ),
     Setting("replicas", "replicas", "0 to 100 (executors)", _whole(0, 100)),
     Setting(
         "replica_memory_bytes",
@@ -135,6 +141,7 @@ _FROM_TEXT: dict[str, Callable[[str], object]] = {
     "extentFactor": float,
     "syncMode": str,
     "segmentBytes": str,
+    "memoryBytes": str,
     "replicaMemoryBytes": str,
 }
 """Values that Python takes, from Spark's texts of them; whole numbers are not named."""

@@ -118,6 +118,7 @@ def test_submitted_settings_are_those_of_spark_submit() -> None:
         ("replicas", 2, "replicas", "2"),
         ("replica_memory_bytes", "512m", "replicaMemoryBytes", "536870912"),
         ("replica_memory_bytes", 0, "replicaMemoryBytes", "0"),
+        ("memory_bytes", "1GiB", "memoryBytes", "1073741824"),
     ],
 )
 def test_value_is_written_as_spark_reads_it(
@@ -152,6 +153,7 @@ def test_value_is_written_as_spark_reads_it(
         ("replicas", -1, "0 to 100"),
         ("replicas", 101, "0 to 100"),
         ("replica_memory_bytes", "much", "0 to 1 PiB"),
+        ("memory_bytes", -1, "0 to 1 PiB"),
     ],
 )
 def test_refusal_has_the_name_the_value_and_what_is_allowed(

@@ -37,9 +37,8 @@ class Case:
     def stores(self, has_rocksdb: bool) -> dict[str, Kept]:
         """The HDFS-backed store, which has the last word, ours, and RocksDB."""
         dice = self.stream.dice("stores")
-        ours: dict[str, str] = dice.choice(
-            ({}, NO_HEAP, FEW_RECORDS, {"spark.sql.streaming.minBatchesToRetain": "1", **FEW_RECORDS, **NO_HEAP})
-        )
+        few_versions = {"spark.sql.streaming.minBatchesToRetain": "1", **FEW_RECORDS, **NO_HEAP}
+        ours: dict[str, str] = dice.choice(({}, NO_HEAP, FEW_RECORDS, few_versions))
         kept = {"hdfs": Kept(HDFS), "cec": Kept(CEC, dice.choice((1, 2)), ours)}
         changelog = f"{_STORE}.rocksdb.changelogCheckpointing.enabled"
         if has_rocksdb:

@@ -10,7 +10,6 @@ import scala.annotation.tailrec
 import scala.collection.mutable.ArrayBuffer
 import org.apache.arrow.memory.util.MemoryUtil
 import org.apache.spark.{SparkConf, SparkEnv}
-import org.apache.spark.sql.cecstore.CecLogException
 import org.apache.spark.unsafe.Platform
 import org.apache.spark.util.Utils
 
@@ -40,7 +39,7 @@ private[cecstore] final class LocalSpace(
 
   /**
    * Write these bytes one after the other, each from an address that is a multiple of eight; returns the extent and the addresses.
-   * Fails with a [[CecLogException]], and then takes up no room.
+   * Raises an IOException that says what to do, and then takes up no room.
    *
    * @param pieces arrays of bytes or of ints, and how many bytes of each
    */
@@ -79,7 +78,7 @@ private[cecstore] final class LocalSpace(
     inTurn(candidates.size)
   }
 
-  private def failed(e: IOException) = new CecLogException(
+  private def failed(e: IOException) = new IOException(
     s"rows of a state cannot be kept in a local file: $e. The log has them all: make room in Spark's local folders (spark.local.dir), " +
       "or have more rows kept in the heap (spark.sql.streaming.stateStore.cec.memoryBytes), and start the query again", e)
 }

@@ -106,10 +106,10 @@ private[cecstore] final class HashIndex(rows: RowsTable, sizeHint: Int) extends 
     ~(if (free < 0) slot else free)
   }
 
-  /** Into arrays that fit what is left; hashes are stored, so no key is touched. */
+  /** Into arrays that fit what is left and half as many more; hashes are stored, so no key is touched. */
   private def rehash(): Unit = {
     val (oldReferences, oldHashes) = (references_, hashes)
-    references_ = new Array[Long](HashIndex.slots(size_ * 2))
+    references_ = new Array[Long](HashIndex.slots(size_ + size_ / 2))
     hashes = new Array[Int](references_.length)
     val mask = references_.length - 1
     oldReferences.indices.foreach(i => if (oldReferences(i) > 0) {

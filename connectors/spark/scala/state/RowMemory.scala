@@ -1,9 +1,11 @@
 package org.apache.spark.sql.cecstore.state
 
+import java.io.IOException
 import java.lang.ref.Cleaner
 import java.util.ArrayDeque
 import java.util.concurrent.atomic.AtomicLong
 import scala.jdk.CollectionConverters._
+import org.apache.spark.sql.cecstore.CecLogException
 import org.apache.spark.sql.cecstore.format.Rows
 import org.apache.spark.sql.cecstore.local.LocalSpace
 
@@ -71,7 +73,7 @@ private[state] final class HeapParts(rows: RowsTable, memory: RowMemory) {
 
   private def moved(some: Seq[Rows]): Seq[Rows] = {
     val pieces = some.flatMap(_.localParts)
-    val (extent, addresses) = memory.space().write(pieces)
+    val (extent, addresses) = try memory.space().write(pieces) catch { case e: IOException => throw new CecLogException(e.getMessage, e) }
     val all = some.zip(addresses.grouped(pieces.size / some.size)).map { case (part, places) => part.movedTo(extent, places) }
     (1 until all.size).foreach(_ => extent.retain())
     all.foreach(rows.put)

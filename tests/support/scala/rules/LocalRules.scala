@@ -99,7 +99,7 @@ object LocalRules {
     val tried = space(gone, here)
     (1 to 4).foreach(_ => tried.write(Seq(new Array[Byte](1 << 20) -> (1L << 20))))
     val error = refused(space(gone).write(Seq(Array[Byte](1) -> 1L)))
-    Check.that(s"$error", error.isInstanceOf[CecLogException] && error.getMessage.contains("spark.local.dir"))
+    Check.that(s"$error", error.isInstanceOf[IOException] && error.getMessage.contains("spark.local.dir"))
   }
 
   private def interrupted(setting: Setting): Unit = inThread {
