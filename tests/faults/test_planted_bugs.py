@@ -9,7 +9,14 @@ import pytest
 from cec_store.connectors.spark.setup import compiler
 from support.paths import TESTS
 from support.runs.counts import crash_cases
-from support.runs.planted_bugs import BUGS, OF_DUE_ROWS, OF_HINTS, VARIABLE
+from support.runs.planted_bugs import (
+    BUGS,
+    BUGS_OF_SCALA,
+    OF_DUE_ROWS,
+    OF_HINTS,
+    OF_LOCAL_ROWS,
+    VARIABLE,
+)
 
 pytestmark = pytest.mark.crash
 
@@ -40,6 +47,18 @@ JOINT_BUGS = {
         "a task that ends between a join's commits waits for their writes"
     ),
 }
+LOCAL_BUGS = {
+    "lets_go_of_an_extent_that_others_hold": (
+        "rows that went to a local file together stay until the last of them is gone"
+    ),
+    "leaves_the_last_end_out": (
+        "rows that went to a local file together stay until the last of them is gone"
+    ),
+    "gives_out_room_that_is_taken": (
+        "what an address in a local file has is what was written there"
+    ),
+    "loses_an_interrupt": "an interrupt neither fails local files nor gets lost",
+}
 REPLICA_BUGS = (
     "uses_a_replica_of_another_lineage",
     "keeps_the_rows_of_a_version_that_a_replica_goes_back_from",
@@ -59,9 +78,10 @@ NEED_SPARK = {
     *JOINT_BUGS,
     *OF_DUE_ROWS,
     *OF_HINTS,
+    *OF_LOCAL_ROWS,
 }
 CAUGHT_BY = {
-    **{bug: f"{RULE}[{fact}]" for bug, fact in (TRANSFORM_BUGS | JOINT_BUGS).items()},
+    **{bug: f"{RULE}[{fact}]" for bug, fact in (TRANSFORM_BUGS | JOINT_BUGS | LOCAL_BUGS).items()},
     **dict.fromkeys(REPLICA_BUGS, REPLICAS),
     **dict.fromkeys(OF_DUE_ROWS, DUE_ROWS),
     **dict.fromkeys(OF_HINTS, f"{WATERMARKS}::test_scans_read_what_may_be_due_and_no_more"),
@@ -143,9 +163,12 @@ def test_every_bug_is_planted_and_they_are_more_than_six():
     assert len(BUGS) > 6
 
 
-@pytest.mark.parametrize("bug", sorted(OF_DUE_ROWS | OF_HINTS))
-def test_a_bug_of_watermarks_fits_the_source_once(bug):
-    file, right, wrong = (OF_DUE_ROWS | OF_HINTS)[bug]
+OF_SCALA = {name: texts for bugs in BUGS_OF_SCALA for name, texts in bugs.items()}
+
+
+@pytest.mark.parametrize("bug", sorted(OF_SCALA))
+def test_a_bug_in_scala_fits_the_source_once(bug):
+    file, right, wrong = OF_SCALA[bug]
     assert (compiler.SOURCES / file).read_text("utf-8").count(right) == 1
     assert right != wrong
 

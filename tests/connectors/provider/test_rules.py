@@ -52,6 +52,7 @@ RULES = (
     "an interrupt neither fails local files nor gets lost",
     "a local disk that is full fails the batch by name, and the next attempt goes on",
     "rows are in the heap up to memoryBytes, and in local files above",
+    "rows that went to a local file together stay until the last of them is gone",
 )
 
 

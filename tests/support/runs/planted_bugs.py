@@ -407,11 +407,26 @@ OF_HINTS = {
 """In the rule that writes these hints, in a Spark session. One compilation serves them as well."""
 
 
+_LOCAL = "local/LocalSpace.scala"
+OF_LOCAL_ROWS = {
+    "lets_go_of_an_extent_that_others_hold": (
+        "state/RowMemory.scala", "(1 until all.size).foreach(_ => extent.retain())", "()"
+    ),
+    "leaves_the_last_end_out": ("format/Rows.scala", "else (count + 1) * 4L", "else count * 4L"),
+    "gives_out_room_that_is_taken": (
+        _LOCAL, "free_.put(at + bytes, room - bytes)", "free_.put(at, room)"
+    ),
+    "loses_an_interrupt": (_LOCAL, "if (isInterrupted) Thread.currentThread.interrupt()", "()"),
+}  # fmt: skip
+"""In rows that the heap has no room for. One compilation serves them all."""
+
+
 def _one_of(bugs: Mapping[str, tuple[str, str, str]], name: str) -> Callable[[], None]:
     return lambda: provider.plant_one_of(bugs, name)
 
 
-BUGS |= {name: _one_of(bugs, name) for bugs in (OF_DUE_ROWS, OF_HINTS) for name in bugs}
+BUGS_OF_SCALA = (OF_DUE_ROWS, OF_HINTS, OF_LOCAL_ROWS)
+BUGS |= {name: _one_of(bugs, name) for bugs in BUGS_OF_SCALA for name in bugs}
 BUGS |= planted_in_commits.BUGS
 
 

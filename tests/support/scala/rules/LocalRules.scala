@@ -23,7 +23,8 @@ object LocalRules {
     "a local folder that is gone is passed over, and none at all is an error that names them" -> folders,
     "an interrupt neither fails local files nor gets lost" -> interrupted,
     "a local disk that is full fails the batch by name, and the next attempt goes on" -> full,
-    "rows are in the heap up to memoryBytes, and in local files above" -> limits)
+    "rows are in the heap up to memoryBytes, and in local files above" -> limits,
+    "rows that went to a local file together stay until the last of them is gone" -> together)
 
   private val FileBytes = 1L << 20
   private def space(folder: Path, more: Path*): LocalSpace = new LocalSpace((folder +: more).map(_.toFile), FileBytes)
@@ -156,6 +157,31 @@ object LocalRules {
       refused(StateLoader.load(found, found.find(6, None), _ => false, "test", memory))
     } finally found.close()
     Check.that("rows are in local files", local.usedBytes > 0)
+  }
+
+  /** Versions of the sizes of a real store, so that several go together; each key's values differ in length. */
+  private def together(setting: Setting): Unit = {
+    val (local, random) = (new LocalSpace(Seq(setting.folder.toFile), FileBytes), new Random(8))
+    val state = StateLoader.empty(_ => false, RowMemory(1, () => local))
+    var wanted = Map.empty[Int, Seq[Byte]]
+    (1 to 120).foreach { round =>
+      state.begin()
+      // Those that are put seldom keep a few rows of old parts alive.
+      (0 until 20).foreach { _ =>
+        val n = math.min(random.nextInt(100), random.nextInt(100))
+        val value = new Array[Byte](1 + random.nextInt(3000))
+        random.nextBytes(value)
+        key(0) = n.toByte
+        state.put(1, key, 0, key.length, value, 0, value.length)
+        wanted += n -> value.toSeq
+      }
+      state.compact()
+      state.renew(ExtentTarget(2.0, Some(250), None), Long.MaxValue)
+      state.markCommitted(state.compact().map(_ => 1), 1000)
+      Check.that(s"round $round", content(state) == wanted)
+    }
+    Check.that("rows are in local files", local.writtenBytes > (1 << 20))
+    Check.that(s"${local.usedBytes} of ${local.writtenBytes} bytes in use", local.usedBytes < local.writtenBytes / 2)
   }
 
   private def limits(setting: Setting): Unit = {
