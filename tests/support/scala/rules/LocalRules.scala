@@ -176,7 +176,7 @@ object LocalRules {
         wanted += n -> value.toSeq
       }
       state.compact()
-      state.renew(ExtentTarget(2.0, Some(250), None), Long.MaxValue)
+      state.renew(ExtentTarget(2.0, Some(3000), None), Long.MaxValue)
       state.markCommitted(state.compact().map(_ => 1), 1000)
       Check.that(s"round $round", content(state) == wanted)
     }
