@@ -3,7 +3,9 @@
 import re
 import sys
 
-from support.paths import ROOT
+from cec_store.connectors.spark.setup.compiler import artifact
+from support.paths import DOCS, ROOT
+from support.release.sparks import SPARKS
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -36,7 +38,21 @@ def test_versions_agree() -> None:
     citation = (ROOT / "CITATION.cff").read_text("utf-8")
     assert f"\nversion: {PROJECT['version']}\n" in citation
     assert f"\nlicense: {PROJECT['license']}\n" in citation
-    assert f"## [{PROJECT['version']}]" in (ROOT / "CHANGELOG.md").read_text("utf-8")
+    # A pre-release stands below the release that it is to become.
+    final = re.sub(r"(a|b|rc)\d+$", "", PROJECT["version"])
+    assert f"## [{final}]" in (ROOT / "CHANGELOG.md").read_text("utf-8")
+
+
+def test_jars_on_pages_have_the_name_of_this_release() -> None:
+    names = [
+        name
+        for page in [ROOT / "README.md", ROOT / "Dockerfile", *DOCS.rglob("*.md")]
+        for name in re.findall(r"cec-store-spark-[\w.-]*?\d[\w.-]*", page.read_text("utf-8"))
+    ]
+    assert len(names) >= 3
+    known = {f"{artifact(spark)}{end}" for spark in SPARKS
+             for end in ("", f"-{PROJECT['version']}.jar")}  # fmt: skip
+    assert set(names) <= known
 
 
 def test_image_installs_extras_that_there_are() -> None:
