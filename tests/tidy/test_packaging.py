@@ -47,7 +47,7 @@ def test_jars_on_pages_have_the_name_of_this_release() -> None:
     names = [
         name
         for page in [ROOT / "README.md", ROOT / "Dockerfile", *DOCS.rglob("*.md")]
-        for name in re.findall(r"cec-store-spark-[\w.-]*?\d[\w.-]*", page.read_text("utf-8"))
+        for name in re.findall(r"cec-store-spark-\d[\w.-]*", page.read_text("utf-8"))
     ]
     assert len(names) >= 3
     known = {f"{artifact(spark)}{end}" for spark in SPARKS
