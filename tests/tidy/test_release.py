@@ -187,14 +187,16 @@ def test_a_python_that_does_not_run_is_none(
     assert interpreters.find("3.99", tmp_path / "versions") == real
 
 
-def test_a_wheel_that_cannot_be_installed_is_a_fault(tmp_path: Path) -> None:
-    (tmp_path / "cec_store-1-py3-none-any.whl").write_bytes(b"no archive")
-    here = f"3.{sys.version_info[1]}"
-    wheel = tmp_path / "cec_store-1-py3-none-any.whl"
-    outcome = interpreters.try_wheel(wheel, "1", here, tmp_path / "python")
+def test_a_wheel_that_cannot_be_installed_is_a_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = 'case "$1" in -c) echo 3.99;; *) echo no room >&2; exit 1;; esac'
+    program(tmp_path / "bin" / "python3.99", text)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/bin:/usr/bin")
+    outcome = interpreters.try_wheel(tmp_path / "a.whl", "1", "3.99", tmp_path / "python")
     assert outcome.is_tried
-    assert interpreters.faults([outcome]) == [f"Python {here}: {outcome.text}"]
-    assert "failed at" in outcome.text
+    assert interpreters.faults([outcome]) == [f"Python 3.99: {outcome.text}"]
+    assert "no room" in outcome.text
 
 
 def test_the_sbom_has_what_the_report_carries() -> None:

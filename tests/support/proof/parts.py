@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 from bench.harness.targets import all_targets
 from support.proof import counts
@@ -89,8 +90,12 @@ def fault_suites() -> list[Part]:
 
 def scripts_of(entries: tuple[str, ...]) -> list[str]:
     """Return the scripts that a list of BENCHES stands for."""
-    scripts = dict.fromkeys(target.script for target in all_targets())
-    return [s for s in scripts if s in entries or s.split("/")[0] in entries]
+    return [s for s in _scripts() if s in entries or s.split("/")[0] in entries]
+
+
+@cache
+def _scripts() -> tuple[str, ...]:
+    return tuple(dict.fromkeys(target.script for target in all_targets()))
 
 
 def suites_of_spark() -> dict[str, list[str]]:
