@@ -183,6 +183,8 @@ def test_a_python_that_does_not_run_is_none(
     outcome = interpreters.try_wheel(tmp_path / "a.whl", "1", "3.99", tmp_path / "venv")
     assert (outcome.is_tried, outcome.is_sound) == (False, True)
     assert "not tried" in outcome.text
+    program(tmp_path / "versions" / "3.99.0" / "bin" / "python3.99", "echo 3.98")
+    assert interpreters.find("3.99", tmp_path / "versions") is None
     real = program(tmp_path / "versions" / "3.99.1" / "bin" / "python3.99", "echo 3.99")
     assert interpreters.find("3.99", tmp_path / "versions") == real
 
