@@ -4,6 +4,7 @@ import re
 import sys
 
 from cec_store.connectors.spark.setup.compiler import artifact
+from cec_store.connectors.spark.setup.settings import JARS, PREFIX, session_settings
 from support.paths import DOCS, ROOT
 from support.release.sparks import SPARKS
 
@@ -53,6 +54,16 @@ def test_jars_on_pages_have_the_name_of_this_release() -> None:
     known = {f"{artifact(spark)}{end}" for spark in SPARKS
              for end in ("", f"-{PROJECT['version']}.jar")}  # fmt: skip
     assert set(names) <= known
+
+
+def test_the_page_of_services_has_the_settings_that_are_printed() -> None:
+    text = (DOCS / "production" / "services.md").read_text("utf-8")
+    settings = session_settings("JAR", {f"{PREFIX}replicas": "1"})
+    for name, value in settings.items():
+        if name != f"{PREFIX}replicas":
+            assert f"`{name}`" in text, name
+            assert name == JARS or f"`{value}`" in text, value
+    assert f"{PREFIX}recoveryTimeMs" in text
 
 
 def test_image_installs_extras_that_there_are() -> None:
