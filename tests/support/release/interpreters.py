@@ -44,7 +44,7 @@ def find(minor: str, versions: Path | None = None) -> Path | None:
 
 def _version(program: Path) -> str | None:
     # One of pyenv's own programs stands for a Python that may not be switched on.
-    command = [program, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
+    command = [str(program), "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     except OSError:
