@@ -235,7 +235,7 @@ def test_notes_have_changes_files_what_was_tried_and_what_the_proof_lacks() -> N
     text = notes.rendered(
         VERSION, "abc", changed, [("a.whl", 8_500_000)], outcomes, ["check: never run"]
     )
-    for line in ("| `a.whl` | 8.50 MB |", "| Python 3.14 | not tried: this machine has none |",
+    for line in ("| `a.whl` | 8,500 kB |", "| Python 3.14 | not tried: this machine has none |",
                  "- check: never run"):  # fmt: skip
         assert line in text
     with pytest.raises(SystemExit, match=r"says nothing of 9\.9"):

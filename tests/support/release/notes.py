@@ -52,7 +52,7 @@ def rendered(
     if is_pre_release(version):
         lines[-1] += f" It is a pre-release of {final_version(version)}, and published nowhere."
     lines += ["", "## Changes", "", changed, "", "## Files", "", "| file | size |", "|---|---|"]
-    lines += [f"| `{name}` | {size / 1e6:,.2f} MB |" for name, size in files]
+    lines += [f"| `{name}` | {size / 1e3:,.0f} kB |" for name, size in files]
     lines += ["", f"`sha256sum -c {CHECKSUMS}` checks them."]
     lines += ["", "## What was tried", "", "| | |", "|---|---|"]
     lines += [f"| {outcome.subject} | {outcome.text} |" for outcome in outcomes]

@@ -84,6 +84,24 @@ def tried_wheel(wheel: Path, version: str) -> list[Outcome]:
     return outcomes
 
 
+def tried_jars(made: list[jars.Jar]) -> list[Outcome]:
+    """Ask the installed wheel for the jar of each Spark: it has to carry it, and to compile none."""
+    say("the jars that the wheel carries, by Spark")
+    _, programs = newest_environment()
+    outcomes = []
+    for jar in made:
+        spark = distribution(jar.spark, jars.DISTRIBUTIONS)
+        variables = {**os.environ, "SPARK_HOME": str(spark.jars.parent),
+                     "XDG_CACHE_HOME": str(WORK / "cache")}  # fmt: skip
+        command = [str(programs / "cec-store"), "spark", "jar"]
+        done = subprocess.run(command, env=variables, capture_output=True, text=True, cwd=WORK)
+        path = Path(done.stdout.strip())
+        is_carried = programs.parent in path.parents and path.read_bytes() == jar.path.read_bytes()
+        text = "taken from the wheel" if is_carried else f"not taken from the wheel: {done.stderr}"
+        outcomes.append(Outcome(f"jar for Spark {jar.spark}", text, True, is_carried))
+    return outcomes
+
+
 def tried_repository(made: list[jars.Jar], out: Path) -> Outcome:
     """Run a query with the jar of the newest Spark that was built, by `--packages`."""
     say("spark-submit --packages, from the Maven repository")
@@ -93,12 +111,19 @@ def tried_repository(made: list[jars.Jar], out: Path) -> Outcome:
     return Outcome(f"Spark {spark.version}, local[2]", text, True, True)
 
 
+def newest_environment() -> tuple[str, Path]:
+    """Return the newest Python that the wheel was tried on, and the programs of its environment."""
+    minor = [m for m in interpreters.MINORS if (WORK / f"python-{m}" / "venv").is_dir()][-1]
+    return minor, WORK / f"python-{minor}" / "venv" / "bin"
+
+
 def with_sbom(version: str, checkout: Path, out: Path, epoch_s: int) -> Outcome:
-    """Write the SBOM of the first environment that has the wheel."""
-    [python, *_] = sorted(WORK.glob("python-*/venv/bin/python"))
-    count = bom.write(TOOLS, python, checkout, out / f"cec-store-{version}.cdx.json", epoch_s)
-    minor = python.parents[2].name.removeprefix("python-")
-    return Outcome("SBOM", f"valid; {count} components, as pip takes them for {minor}", True, True)
+    """Write the SBOM of the newest environment that has the wheel."""
+    minor, programs = newest_environment()
+    path = out / f"cec-store-{version}.cdx.json"
+    count = bom.write(TOOLS, programs / "python", checkout, path, epoch_s)
+    text = f"valid; {count} components, as pip takes them for Python {minor}"
+    return Outcome("SBOM", text, True, True)
 
 
 def build(project: dict[str, Any], sparks: list[str], gaps: list[str]) -> list[str]:
@@ -118,7 +143,7 @@ def build(project: dict[str, Any], sparks: list[str], gaps: list[str]) -> list[s
     say("the Maven repository")
     maven.deploy(made, project, out / "maven")
     faults += [*more, *maven.faults(made, out / "maven")]
-    outcomes = [*tried_wheel(wheel, version), tried_repository(made, out)]
+    outcomes = [*tried_wheel(wheel, version), *tried_jars(made), tried_repository(made, out)]
     outcomes.append(with_sbom(version, checkout, out, epoch_s))
     outcomes += [
         Outcome(f"jar for Spark {spark}", "not built (--sparks)", False, True)
