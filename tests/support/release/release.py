@@ -85,7 +85,7 @@ def tried_wheel(wheel: Path, version: str) -> list[Outcome]:
 
 
 def tried_jars(made: list[jars.Jar]) -> list[Outcome]:
-    """Ask the installed wheel for the jar of each Spark: it has to carry it, and to compile none."""
+    """Ask the wheel for the jar of each Spark: it has to carry it, and to compile none."""
     say("the jars that the wheel carries, by Spark")
     _, programs = newest_environment()
     outcomes = []
