@@ -7,13 +7,14 @@ import json
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from bench.harness.targets import all_targets
 from support.paths import ROOT, TESTS
-from support.proof import counts, findings, page, parts, promises, prove, records, trees
+from support.proof import counts, findings, page, parts, promises, prove, records, running, trees
 from support.proof.parts import PARTS, Part
 from support.proof.records import Record
 
@@ -215,7 +216,9 @@ def test_nothing_is_kept_of_changed_files(repository: Path, tmp_path: Path) -> N
 
 def test_a_part_that_takes_too_long_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
     command = ["bash", "-c", "sleep 60 & sleep 60"]
-    assert prove.run(command, tmp_path / "log", 0.2) is None
+    began = time.monotonic()
+    assert running.run(command, tmp_path / "log", 0.2, tmp_path) is None
+    assert time.monotonic() - began < 30
 
 
 def test_records_are_a_line_each_and_a_strange_line_is_named(tmp_path: Path) -> None:

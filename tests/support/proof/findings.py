@@ -7,14 +7,12 @@ script, `--share 2` the rest.
 from __future__ import annotations
 
 import argparse
-import os
-import signal
-import subprocess
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from support.paths import ROOT
+from support.proof.running import run
 
 SCRIPTS = sorted((ROOT / "findings").glob("*.sh"))
 SHARES = 2
@@ -23,20 +21,13 @@ SECONDS_MAX = 900
 
 def outcome(script: Path, seconds: float = SECONDS_MAX) -> tuple[str, str]:
     """Return how a script ended (`as it was`, `otherwise`, `too slow`), and its last line."""
-    with tempfile.TemporaryFile("w+", errors="replace") as out:
-        process = subprocess.Popen(
-            ["bash", str(script)], stdin=subprocess.DEVNULL, stdout=out, stderr=out,
-            start_new_session=True,
-        )  # fmt: skip
-        try:
-            status = process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            return "too slow", f"ended after {seconds:g} s"
-        out.seek(0)
-        last = (out.read().strip().splitlines() or [""])[-1]
-    return ("otherwise" if status else "as it was"), last
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "log"
+        status = run(["bash", str(script.resolve())], log, seconds, Path(folder))
+        text = log.read_text(encoding="utf-8", errors="replace")
+    if status is None:
+        return "too slow", f"ended after {seconds:g} s"
+    return ("otherwise" if status else "as it was"), (text.strip().splitlines() or [""])[-1]
 
 
 def summary(outcomes: list[str]) -> str:

@@ -8,9 +8,6 @@ another when it ends.
 from __future__ import annotations
 
 import argparse
-import os
-import signal
-import subprocess
 import sys
 import time
 from datetime import datetime, timezone
@@ -20,6 +17,7 @@ from support.paths import ROOT
 from support.proof import page, records, trees
 from support.proof.parts import MINUTES_MAX, PARTS, Part
 from support.proof.records import Record
+from support.proof.running import run
 from support.release.interpreters import find
 
 LOGS = ROOT / "build" / "proof"
@@ -29,21 +27,6 @@ def command_of(part: Part) -> list[str]:
     """Return what is run; on the Python that a part needs."""
     python = find(part.needs) if part.needs else None
     return [*part.command, *([f"PYTHON={python}"] if python else [])]
-
-
-def run(command: list[str], log: Path, seconds: float, folder: Path = ROOT) -> int | None:
-    """Return the exit status, or None of what was ended after that time with all it has started."""
-    with log.open("wb") as out:
-        process = subprocess.Popen(
-            command, cwd=folder, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )  # fmt: skip
-        try:
-            return process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            return None
 
 
 def judged(part: Part, status: int | None, text: str) -> tuple[str, int, str, str]:
