@@ -1,7 +1,10 @@
 """What tells others of the package agrees with pyproject.toml."""
 
 import re
+import subprocess
 import sys
+
+import pytest
 
 from cec_store.connectors.spark.setup.compiler import artifact
 from cec_store.connectors.spark.setup.settings import JARS, PREFIX, session_settings
@@ -14,6 +17,7 @@ else:
     import tomli as tomllib
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+BYTES_MAX = 1_000_000
 OF_CONDA = {"lmdb": "python-lmdb"}
 """Where conda-forge calls a package otherwise."""
 
@@ -54,6 +58,16 @@ def test_jars_on_pages_have_the_name_of_this_release() -> None:
     known = {f"{artifact(spark)}{end}" for spark in SPARKS
              for end in ("", f"-{PROJECT['version']}.jar")}  # fmt: skip
     assert set(names) <= known
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="not a checkout")
+def test_nothing_large_or_made_by_tools_is_under_version_control() -> None:
+    command = ["git", "-C", str(ROOT), "ls-files", "-z"]
+    names = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split("\0")
+    files = [ROOT / name for name in names if name and not (ROOT / name).is_symlink()]
+    assert len(files) > 1000
+    assert [f for f in files if f.is_file() and f.stat().st_size > BYTES_MAX] == []
+    assert [name for name in names if name.startswith((".venv", "build/", "dist/", "site/"))] == []
 
 
 def test_the_page_of_services_has_the_settings_that_are_printed() -> None:
