@@ -61,7 +61,7 @@ def prove(part: Part, root: Path = ROOT, logs: Path = LOGS) -> Record:
     print(f"{part.name}: {part.what}; its output goes to {log}", flush=True)
     began = time.monotonic()
     status = run(command_of(part), log, 60 * MINUTES_MAX, root)
-    minutes = round((time.monotonic() - began) / 60, 1)
+    minutes = max(0.1, round((time.monotonic() - began) / 60, 1))
     verdict, cases, unit, note = judged(part, status, log.read_text("utf-8", errors="replace"))
     if trees.git(root, "rev-parse", "HEAD") != commit or trees.changed(root):
         raise SystemExit(f"{part.name}: files changed while it ran, so its result is dropped")
