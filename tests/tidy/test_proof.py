@@ -205,6 +205,15 @@ def test_a_part_is_run_and_its_result_kept_with_its_tree(repository: Path, tmp_p
     assert records.read(repository) == {"p": failed}
 
 
+def test_a_part_is_told_that_servers_and_a_browser_are_required(
+    repository: Path, tmp_path: Path
+) -> None:
+    program = (
+        "import os; assert os.environ['CEC_STORES'] == os.environ['CEC_CHROMIUM'] == 'required'"
+    )
+    assert prove.prove(part_of(program), repository, tmp_path / "logs").verdict == "held"
+
+
 def test_nothing_is_kept_of_changed_files(repository: Path, tmp_path: Path) -> None:
     changes = part_of("open('tests/file', 'w').write('other')")
     with pytest.raises(SystemExit, match="files changed while it ran"):

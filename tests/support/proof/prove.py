@@ -21,6 +21,8 @@ from support.proof.running import run
 from support.release.interpreters import find
 
 LOGS = ROOT / "build" / "proof"
+REQUIRED = {"CEC_STORES": "required", "CEC_CHROMIUM": "required"}
+"""What a machine lacks for these tests fails a part, and is not passed over."""
 
 
 def command_of(part: Part) -> list[str]:
@@ -60,7 +62,7 @@ def prove(part: Part, root: Path = ROOT, logs: Path = LOGS) -> Record:
     log = logs / f"{part.name}.log"
     print(f"{part.name}: {part.what}; its output goes to {log}", flush=True)
     began = time.monotonic()
-    status = run(command_of(part), log, 60 * MINUTES_MAX, root)
+    status = run(command_of(part), log, 60 * MINUTES_MAX, root, REQUIRED)
     minutes = max(0.1, round((time.monotonic() - began) / 60, 1))
     verdict, cases, unit, note = judged(part, status, log.read_text("utf-8", errors="replace"))
     if trees.git(root, "rev-parse", "HEAD") != commit or trees.changed(root):
