@@ -1,5 +1,5 @@
 # cec-store with Spark, from this checkout: docker build -t cec-store . && docker run --rm cec-store demo
-# The jar of the provider is /opt/cec-store/cec-store-spark-<version>.jar, for images of your own to copy.
+# The jar of the provider is /opt/cec-store/cec-store-spark-<Spark>_2.13-<version>.jar, for images of your own to copy.
 FROM python:3.11-slim-bookworm
 
 RUN apt-get update \

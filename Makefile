@@ -10,8 +10,8 @@ STAMP := $(BIN)/.setup-done
 # Where this is set, each process of the tests would compile all of them anew: ten seconds each.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup demo docs test test-rest test-full test-spark test-spark-minor test-spark-suites check crash mutate bench wheel sdist \
-  test-oldest test-wheel
+.PHONY: setup demo docs test test-rest test-full test-plain test-spark test-spark-minor test-spark-suites check crash mutate bench \
+  findings proof wheel sdist release test-oldest test-wheel
 
 setup: $(STAMP)
 
@@ -62,15 +62,19 @@ test-rest: setup
 test-full: setup
 	$(call run_tests,)
 
+# The halves of `make test-full`; FILES="tests/connectors/queues" for some of the tests with Spark.
+FILES ?= tests
+test-plain: setup
+	$(BIN)/python -m pytest -m "not spark" -n $(JOBS) --dist worksteal
+
 test-spark: setup
-	$(SPARK_TESTS) -m spark
+	$(SPARK_TESTS) -m spark $(FILES)
 
 # The same on another Spark, in an environment of its own: `make test-spark-minor SPARK=4.0.5`. What
 # a Spark cannot have is not run (tests/support/runs/minors.py). FILES="…" for some of the tests;
 # FILES=short is a few minutes: a session that learns of the provider late, and streams of queues.
 SPARK ?= 4.1.4
 MINOR_SHORT := tests/connectors/setup/test_configure.py tests/connectors/queues/test_jvm_streams.py
-FILES ?= tests
 test-spark-minor: .venv-spark-$(SPARK)/.setup-done
 	.venv-spark-$(SPARK)/bin/python -m pytest -p no:cacheprovider -W ignore -m "spark" \
 	  $(if $(filter short,$(FILES)),$(MINOR_SHORT),-n $(JOBS) --dist loadfile --no-loadscope-reorder $(FILES))
@@ -145,15 +149,29 @@ ifneq ($(SUITE),spark)
 	  $(if $(SUITE),--suite $(SUITE))
 endif
 ifneq ($(filter spark,$(or $(SUITE),spark)),)
-	CEC_CRASH=$(SIZE) $(SPARK_TESTS) $(FULL) -m "crash and spark"
+	CEC_CRASH=$(SIZE) $(SPARK_TESTS) $(FULL) -m "crash and spark" $(FILES)
 endif
 
 # Small changes of frame, tail, queue, rebuild and index, of which the tests have to notice most.
 mutate: setup
 	PYTHONPATH=tests $(BIN)/python -m support.runs.mutation $(MODULES)
 
+# ONLY="micro/seek.py" for some of the scripts: the results of the others stay.
+ONLY ?=
 bench: setup
-	$(BIN)/python bench/harness/run_all.py
+	$(BIN)/python bench/harness/run_all.py $(if $(ONLY),--only $(ONLY))
+
+# The scripts of findings/, each of which fetches what it is about. What behaves otherwise by now is
+# told, and fails nothing. SHARE=1 and SHARE=2 are its halves.
+SHARE ?=
+findings:
+	PYTHONPATH=tests $(PYTHON) -m support.proof.findings $(if $(SHARE),--share $(SHARE))
+
+# What was tried at which tree. PART=name runs one part, in less than 100 minutes, and keeps its result
+# in PROOF.jsonl; without it PROOF.md is written anew, and what 0.1.0 waits for is printed.
+PART ?=
+proof: setup
+	@PYTHONPATH=tests:. $(BIN)/python -m support.proof.prove $(PART)
 
 # The pages of docs/ as a site in site/, from docstrings and the program too. A warning fails it.
 # It has an environment of its own, since no Spark and nothing of the tests is needed for it.
@@ -171,13 +189,20 @@ docs: .venv-docs/.setup-done
 sdist: setup docs
 	$(BIN)/python -m hatchling build -t sdist -d dist
 
-# The newest release of each minor before the pinned one.
-OLDER_SPARKS ?= 4.0.5 4.1.4 4.2.1
-
-# The wheel carries the provider's jar for the pinned Spark, and for these; another compiles its own.
-wheel: setup $(OLDER_SPARKS:%=.venv-spark-%/.setup-done)
-	rm -rf connectors/spark/jars
-	$(BIN)/cec-store spark jar --into connectors/spark/jars
-	for spark in $(OLDER_SPARKS); do \
-	  .venv-spark-$$spark/bin/cec-store spark jar --into connectors/spark/jars || exit 1; done
+# The wheel carries the provider's jar for each Spark of tests/support/release/sparks.py; another Spark
+# compiles its own. SPARKS="4.3.0" for some of them.
+SPARKS ?=
+wheel: setup
+	PYTHONPATH=tests $(BIN)/python -m support.release.jars $(if $(SPARKS),--sparks $(SPARKS))
 	$(BIN)/python -m hatchling build -t wheel -d dist
+
+# Everything that a release has, into dist/, from a clean clone of what is committed: wheel with jars,
+# sdist with the site, a Maven repository, an SBOM, notes and checksums, each of them checked and the
+# wheel and the jar tried. Nothing is published. Takes Maven, and 1.5 GB for the Sparks.
+release: setup .venv-docs/.setup-done .venv-release/.setup-done
+	@PYTHONPATH=tests:. $(BIN)/python -m support.release.release $(if $(SPARKS),--sparks $(SPARKS))
+
+.venv-release/.setup-done: pyproject.toml
+	@$(PYTHON) -m venv --clear .venv-release
+	@.venv-release/bin/python -m pip install --quiet --disable-pip-version-check '.[release]'
+	@touch $@

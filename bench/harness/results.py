@@ -12,6 +12,8 @@ from bench.harness.targets import Target
 MEASURED = ("date", "commit", "load before", "system")
 """Facts of one run: another script's, or the next session's on such a machine, are others."""
 NOT_MEASURED = "not measured at this commit"
+# Each run names its commit, which tells more than the version that it was on the way to.
+_OWN_VERSION = re.compile(r"\bcec-store \S+, ")
 _SECTION = re.compile(
     r"^## `(python bench/(\S+)[^`\n]*)`\n\n([^\n]+)\n\n```\n(.*?)^(\{[^\n]*\})\n```$", re.M | re.S
 )
@@ -36,7 +38,9 @@ class Run:
 
 def kept(results: str, facts: Mapping[str, str]) -> dict[str, Run]:
     """Return the runs that a RESULTS.md holds, by script; none if they are of another machine."""
-    if not all(f"| {name} | {fact} |" in results for name, fact in machine(facts).items()):
+    header = _OWN_VERSION.sub("", results)
+    same = (_OWN_VERSION.sub("", f"| {name} | {fact} |") for name, fact in machine(facts).items())
+    if not all(row in header for row in same):
         return {}
     return {
         script: Run(command, measured, text.rstrip("\n"), json.loads(figures))
@@ -55,7 +59,7 @@ def number(value: float) -> str:
 
 
 def rendered(facts: Mapping[str, str], runs: Mapping[str, Run], targets: Sequence[Target]) -> str:
-    """Return the text of RESULTS.md: a row for each target, then the runs in the same order."""
+    """Return the text of RESULTS.md: a row for each target, then the runs in order of scripts."""
     lines = [
         "# Results",
         "",
@@ -68,10 +72,15 @@ def rendered(facts: Mapping[str, str], runs: Mapping[str, Run], targets: Sequenc
     ]
     lines += [f"| {name} | {fact} |" for name, fact in machine(facts).items()]
     lines += ["", "| script | figure | measured | target |", "|---|---|---|---|"]
-    lines += [_row(target, runs.get(target.script)) for target in targets]
+    lines += [_row(target, runs.get(target.script)) for target in in_order(targets)]
     scripts = dict.fromkeys(target.script for target in targets)
     sections = [str(runs[script]) for script in scripts if script in runs]
     return "\n".join([*lines, "", *sections])
+
+
+def in_order(targets: Sequence[Target]) -> list[Target]:
+    """Return the targets with watermarks, which most queries have, before all others."""
+    return sorted(targets, key=lambda target: "watermark" not in f"{target.script} {target.figure}")
 
 
 def _row(target: Target, run: Run | None) -> str:

@@ -1,6 +1,7 @@
 """Run every benchmark that has targets at full size and write RESULTS.md: `make bench`.
 
 With `--only` the results of the other scripts stay; each says when and at which commit it was run.
+`--render` runs nothing and writes the page anew, as after a change of targets.
 """
 
 from __future__ import annotations
@@ -47,11 +48,17 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="small sizes")
     parser.add_argument("--results", type=Path, default=BENCH / "RESULTS.md")
     parser.add_argument("--only", nargs="+", choices=scripts, default=scripts)
+    parser.add_argument("--render", action="store_true", help="run nothing, write the page anew")
     asked = parser.parse_args()
     WORK.mkdir(parents=True, exist_ok=True)
     facts = describe(WORK)
     results = asked.results.read_text(encoding="utf-8") if asked.results.exists() else ""
     runs = kept(results, facts)
+    if asked.render:
+        if not runs:
+            raise SystemExit(f"{asked.results} has no runs of this machine, and stays as it is")
+        asked.results.write_text(rendered(facts, runs, targets), encoding="utf-8")
+        return 0
     for script in asked.only:
         runs[script] = run(script, ["--quick"] if asked.quick else [])
         asked.results.write_text(rendered(facts, runs, targets), encoding="utf-8")

@@ -6,13 +6,14 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from cec_store.connectors.spark.setup.compiler import jar_name
+from cec_store.connectors.spark.setup.compiler import GROUP, coordinates, jar_name
 from cec_store.connectors.spark.setup.session import is_our_jar
 from cec_store.connectors.spark.setup.settings import (
     BUILT_IN,
     EXTENSION,
     EXTENSIONS,
     JARS,
+    PACKAGES,
     PLUGIN,
     PLUGINS,
     PREFIX,
@@ -129,6 +130,10 @@ def _jar(session: SparkSession) -> Iterator[Diagnosis]:
     jars = [jar.strip() for jar in session.value(JARS).split(",") if jar.strip()]
     ours = [jar for jar in jars if is_our_jar(jar)]
     add = f"add it to {JARS}: {_PRINTS}"
+    packages = [package.strip() for package in session.value(PACKAGES).split(",")]
+    if ours_by_name := [name for name in packages if name.startswith(f"{GROUP}:cec-store-spark-")]:
+        yield from _packages(session, ours_by_name, ours)
+        return
     if not ours:
         by_class_path = [n for n in _CLASS_PATHS if is_our_jar(session.value(n), anywhere=True)]
         hidden = session.hidden.get(JARS)
@@ -150,6 +155,22 @@ def _jar(session: SparkSession) -> Iterator[Diagnosis]:
         yield fault("jar", what, "leave the one for this Spark")
     for jar in ours:
         yield from _one_jar(session, jar)
+
+
+def _packages(session: SparkSession, names: list[str], jars: list[str]) -> Iterator[Diagnosis]:
+    """Yield what is wrong with jars of ours that Spark takes from a Maven repository."""
+    if len(names) + len(jars) > 1:
+        what = f"several jars of cec-store: {', '.join([*names, *jars])}"
+        yield fault("jar", what, f"leave the one for this Spark, in {PACKAGES} or in {JARS}")
+    if session.spark is None:
+        return
+    due = coordinates(session.spark.version)
+    for name in names:
+        if name.split(":")[1] != due.split(":")[1]:
+            what = (
+                f"{name}, in {PACKAGES}, is for another Spark than the {session.spark.version} here"
+            )
+            yield fault("jar", what, f"take {due}")
 
 
 def _one_jar(session: SparkSession, jar: str) -> Iterator[Diagnosis]:
@@ -240,7 +261,7 @@ def not_seen_by_executors(session: SparkSession, path: str) -> Diagnosis | None:
 
 
 def _s3a(session: SparkSession, what: str) -> Iterator[Diagnosis]:
-    jars = f"{session.value(JARS)},{session.value('spark.jars.packages')}"
+    jars = f"{session.value(JARS)},{session.value(PACKAGES)}"
     installed = [] if session.spark is None else [p.name for p in session.spark.jars.glob("*.jar")]
     if "hadoop-aws" not in jars and not any(n.startswith("hadoop-aws") for n in installed):
         version = _hadoop(installed)

@@ -8,7 +8,7 @@ from typing import Any
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-OUTSIDE = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "bench/RESULTS.md")
+OUTSIDE = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "PROOF.md", "bench/RESULTS.md")
 """By their places in a checkout, which they keep below the site."""
 _LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)(#[^)\s]*)?\)")
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.harness.results import NOT_MEASURED, Run, kept, rendered
+from bench.harness.results import NOT_MEASURED, Run, in_order, kept, rendered
 from bench.harness.targets import BENCH, Target, all_targets, stated
 
 TARGETS = (
@@ -55,7 +55,20 @@ def test_committed_results_have_a_row_for_each_target() -> None:
     rows = re.findall(r"^\| `(\S+)` \| `(\S+)` \| [^|]+ \| ([^|]+) \|$", text, re.MULTILINE)
     targets = all_targets()
     assert len(targets) > 100
-    assert rows == [(target.script, target.figure, target.bound) for target in targets]
+    assert rows == [(target.script, target.figure, target.bound) for target in in_order(targets)]
+
+
+def test_targets_with_watermarks_come_first_and_none_is_lost() -> None:
+    late = Target("spark/replicas.py", "replica_load_watermark_vs_cold", "report")
+    script = Target("spark/watermarks.py", "session_vs_rocksdb", "at most 1")
+    assert in_order([*TARGETS, late, script]) == [late, script, *TARGETS]
+
+
+def test_results_of_an_earlier_version_of_ours_stay() -> None:
+    runs = {"micro/append.py": a_run("micro/append.py", append_vs_ipc=0.123456)}
+    text = rendered({"packages": "cec-store 0.1.0, numpy 2.4.6"}, runs, TARGETS)
+    assert kept(text, {"packages": "cec-store 0.1.0a0, numpy 2.4.6"}) == runs
+    assert kept(text, {"packages": "cec-store 0.1.0, numpy 2.4.7"}) == {}
 
 
 def test_targets_stand_in_the_scripts_that_are_run() -> None:

@@ -10,12 +10,14 @@ from typing import NamedTuple
 import pytest
 
 from cec_store.connectors.spark.setup import java
+from cec_store.connectors.spark.setup.compiler import Spark, coordinates, jar_name
 from cec_store.connectors.spark.setup.session import SUBMIT
 from cec_store.connectors.spark.setup.settings import (
     BUILT_IN,
     EXTENSION,
     EXTENSIONS,
     JARS,
+    PACKAGES,
     PREFIX,
     PROVIDER,
     PROVIDER_KEY,
@@ -35,6 +37,7 @@ from support.processes.made_java import make_java
 
 HERE = f"{sys.version_info[0]}.{sys.version_info[1]}"
 CHECKPOINTS = "spark.sql.streaming.checkpointLocation"
+JAR_NAME, OTHER_JAR_NAME = (jar_name(Spark(Path("jars"), v)) for v in ("4.3.0", "4.2.1"))
 
 
 class Machine:
@@ -53,7 +56,7 @@ class Machine:
             "XDG_CACHE_HOME": str(folder / "cache"),
         }
         self.given: dict[str, str] = {}
-        self.jar = folder / "cec-store-spark-4.3.0.jar"
+        self.jar = folder / JAR_NAME
         self.jar.touch()
 
     def spark(self, version: str, *jars: str) -> Path:
@@ -155,8 +158,12 @@ def jar_of_the_drivers_class_path(m: Machine) -> None:
 
 
 def several_jars(m: Machine) -> None:
-    (m.folder / "cec-store-spark-4.2.1.jar").touch()
-    m.sets({JARS: f"{m.jar},{m.folder}/cec-store-spark-4.2.1.jar"})
+    (m.folder / OTHER_JAR_NAME).touch()
+    m.sets({JARS: f"{m.jar},{m.folder}/{OTHER_JAR_NAME}"})
+
+
+def packages(spark: str) -> Callable[[Machine], None]:
+    return lambda m: m.sets({JARS: "", PACKAGES: coordinates(spark)})
 
 
 def cluster(checkpoints: str) -> Callable[[Machine], None]:
@@ -256,10 +263,14 @@ MACHINES = [
          "PYSPARK_SUBMIT_ARGS hides that of", "$(cec-store spark jar)"),
     Case("the jar is on the driver's class path alone", jar_of_the_drivers_class_path, "jar",
          "fault", "executors do not get it", "spark.jars"),
-    Case("the jar is not where spark.jars says", jars("/opt/cec-store-spark-4.3.0.jar"), "jar",
+    Case("the jar is not where spark.jars says", jars(f"/opt/{JAR_NAME}"), "jar",
          "fault", "there is no such file", "cec-store spark jar --into /opt"),
-    Case("the jar is of another Spark", jars("hdfs:///jars/cec-store-spark-4.2.1.jar"), "jar",
-         "fault", "is for another Spark than the 4.3.0 here", "take cec-store-spark-4.3.0.jar"),
+    Case("the jar is of another Spark", jars(f"hdfs:///jars/{OTHER_JAR_NAME}"), "jar",
+         "fault", "is for another Spark than the 4.3.0 here", f"take {JAR_NAME}"),
+    Case("the package is for another Spark", packages("4.2.1"), "jar", "fault",
+         "is for another Spark than the 4.3.0 here", f"take {coordinates('4.3.0')}"),
+    Case("a package and a jar of cec-store", lambda m: m.sets({PACKAGES: coordinates("4.3.0")}),
+         "jar", "fault", "several jars", "leave the one"),
     Case("two jars of cec-store", several_jars, "jar", "fault", "several jars", "leave the one"),
     Case("the extension is missing", lambda m: m.sets({EXTENSIONS: "com.example.Other"}),
          "settings", "fault", "Spark refuses transformWithState", "before the session begins"),

@@ -30,7 +30,7 @@ else:
     import tomli as tomllib
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-PAGES = [*prose.PAGES, ROOT / "bench" / "RESULTS.md"]
+PAGES = [*prose.PAGES, ROOT / "bench" / "RESULTS.md", ROOT / "PROOF.md"]
 MODULES = {
     ".".join(path.relative_to(root).with_suffix("").parts): path.read_text("utf-8")
     for root, folder in ((ROOT / "cec_store", "."), (ROOT, "connectors"), (ROOT, "indexes"))
@@ -302,7 +302,7 @@ def test_pages_of_the_site_are_all_in_its_navigation() -> None:
     listed = set(re.findall(r": ([\w/-]+\.md)$", text, re.MULTILINE))
     own = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")}
     made = {"reference/command-line.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md",
-            "bench/RESULTS.md"}  # fmt: skip
+            "PROOF.md", "bench/RESULTS.md"}  # fmt: skip
     assert listed == own | made
 
 

@@ -11,7 +11,7 @@ import pytest
 from cec_store.connectors.spark.setup.compiler import SOURCES
 from support.paths import ROOT
 
-JAR = "cec_store/connectors/spark/jars/cec-store-spark-4.3.0.jar"
+JAR = "cec_store/connectors/spark/jars/cec-store-spark-4.3.0_2.13-0.1.0a0.jar"
 
 
 @pytest.mark.skipif(not (ROOT / ".gitignore").exists(), reason="not a checkout")

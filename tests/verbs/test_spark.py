@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from cec_store.cli import app
+from cec_store.connectors.spark.setup.compiler import coordinates, find_spark
 from cec_store.connectors.spark.setup.settings import PREFIX, PROVIDER, session_settings
 
 JAR = "s3a://somewhere/cec.jar"
@@ -45,6 +46,17 @@ def test_wrong_use_has_status_2_and_says_why(words: tuple[str, ...], said: str) 
     result = conf(*words)
     assert result.exit_code == 2
     assert said in result.output
+
+
+def test_the_jar_may_come_from_a_maven_repository() -> None:
+    pytest.importorskip("pyspark")
+    settings = json.loads(call("conf", "--package", "--json").output)
+    version = find_spark().version
+    assert settings["spark.jars.packages"] == coordinates(version)
+    assert "spark.jars" not in settings
+    both = conf("--package")
+    assert both.exit_code == 2
+    assert "give one of them" in both.output
 
 
 def test_jar_is_copied_into_a_folder_of_the_users(tmp_path: Path) -> None:

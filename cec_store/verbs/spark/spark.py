@@ -9,8 +9,18 @@ from typing import Annotated
 import typer
 
 from cec_store.connectors import spark
-from cec_store.connectors.spark.setup.compiler import copy_jar, has_extension
-from cec_store.connectors.spark.setup.settings import session_settings, spark_settings
+from cec_store.connectors.spark.setup.compiler import (
+    coordinates,
+    copy_jar,
+    find_spark,
+    has_extension,
+)
+from cec_store.connectors.spark.setup.settings import (
+    JARS,
+    PACKAGES,
+    session_settings,
+    spark_settings,
+)
 from cec_store.terminal.screens import Screen
 from cec_store.verbs.arguments import AsJson, count_option
 
@@ -59,6 +69,9 @@ def conf_verb(
     jar: Annotated[
         str | None, typer.Option(help="Where the cluster finds the jar; else the local one.")
     ] = None,
+    package: Annotated[
+        bool, typer.Option("--package", help="Take the jar from a Maven repository by its name.")
+    ] = False,
     form: Annotated[
         ConfFormat, typer.Option("--format", help="For spark-submit, or spark-defaults.conf.")
     ] = ConfFormat.ARGUMENTS,
@@ -82,9 +95,14 @@ def conf_verb(
         )
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
-    local_jar = None if jar else spark.jar()
+    if jar and package:
+        raise typer.BadParameter("--jar and --package each say where the jar is: give one of them")
+    local_jar = None if jar or package else spark.jar()
     settings = session_settings(
-        jar or str(local_jar), chosen, has_extension=local_jar is None or has_extension(local_jar)
+        coordinates(find_spark().version) if package else jar or str(local_jar),
+        chosen,
+        has_extension=local_jar is None or has_extension(local_jar),
+        by=PACKAGES if package else JARS,
     )
     if as_json:
         Screen().document(settings)

@@ -12,6 +12,7 @@ import tempfile
 import zipfile
 from dataclasses import dataclass
 from hashlib import sha256
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
@@ -32,6 +33,10 @@ _HERE = Path(__file__).resolve().parent.parent
 SOURCES = _HERE / "scala"
 CARRIED = _HERE / "jars"
 KNOWN_TO_COMPILE = "4.0 to 4.3"
+SCALA = "2.13"
+"""Scala that every Spark 4 is built with, and that a jar's name therefore has."""
+GROUP = "io.github.cec-store"
+"""Group of our artifacts in a Maven repository."""
 _MANIFEST = "META-INF/MANIFEST.MF"
 _COMPILER_PARTS = ("scala-compiler", "scala-library", "scala-reflect")
 # Half the time of a JVM that optimises: it lives for a few seconds only.
@@ -154,7 +159,26 @@ def copy_jar(folder: Path, variables: Variables = VARIABLES) -> Path:
 
 
 def jar_name(spark: Spark) -> str:
-    return f"cec-store-spark-{spark.version}.jar"
+    """Name with the versions of Spark, of Scala and of this release, as Maven's artifacts have."""
+    return f"{artifact(spark.version)}-{release()}.jar"
+
+
+def artifact(spark_version: str) -> str:
+    """Name of the jar's artifact in a Maven repository, which is for this one release of Spark."""
+    return f"cec-store-spark-{spark_version}_{SCALA}"
+
+
+def coordinates(spark_version: str) -> str:
+    """Group, artifact and version, as `spark-submit --packages` takes them."""
+    return f"{GROUP}:{artifact(spark_version)}:{release()}"
+
+
+def release() -> str:
+    """Version of the installed package; "unknown" where only its files are there."""
+    try:
+        return version("cec-store")
+    except PackageNotFoundError:
+        return "unknown"
 
 
 def compile_jar(spark: Spark, java: Java, sources: Path = SOURCES) -> bytes:
@@ -231,10 +255,10 @@ def has_extension(jar_file: Path) -> bool:
 
 
 def _compiler_jars(spark: Spark) -> list[Path]:
-    jars = [path for part in _COMPILER_PARTS for path in spark.jars.glob(f"{part}-2.13.*.jar")]
+    jars = [path for part in _COMPILER_PARTS for path in spark.jars.glob(f"{part}-{SCALA}.*.jar")]
     if len(jars) != len(_COMPILER_PARTS):
         raise SparkUnavailable(
-            f"{spark.jars} lacks the Scala 2.13 compiler that Spark 4 carries: "
+            f"{spark.jars} lacks the Scala {SCALA} compiler that Spark 4 carries: "
             f"{', '.join(_COMPILER_PARTS)}"
         )
     return jars

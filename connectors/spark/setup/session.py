@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
-from cec_store.connectors.spark.setup.compiler import find_spark
+from cec_store.connectors.spark.setup.compiler import GROUP, find_spark
 from cec_store.connectors.spark.setup.compiler import jar as compiled_jar
 from cec_store.connectors.spark.setup.environment import VARIABLES, Variables
 from cec_store.connectors.spark.setup.java import prepare_variables
@@ -19,6 +19,7 @@ from cec_store.connectors.spark.setup.settings import (
     EXTENSION,
     EXTENSIONS,
     JARS,
+    PACKAGES,
     PLUGIN,
     PLUGINS,
     PROVIDER,
@@ -35,7 +36,7 @@ SUBMIT_OPTIONS = {
     "--jars": JARS,
     "--master": "spark.master",
     "--deploy-mode": "spark.submit.deployMode",
-    "--packages": "spark.jars.packages",
+    "--packages": PACKAGES,
     "--driver-class-path": "spark.driver.extraClassPath",
     "--driver-memory": "spark.driver.memory",
     "--executor-memory": "spark.executor.memory",
@@ -43,7 +44,8 @@ SUBMIT_OPTIONS = {
 }
 """Options of spark-submit that stand for a setting."""
 _GROWING_LOADER = "org.apache.spark.util.MutableURLClassLoader"
-_OURS = re.compile(r"cec-store-spark-[^/]*\.jar")
+# Spark names a jar that it took by --packages after its group as well.
+_OURS = re.compile(rf"(?:{re.escape(GROUP)}_)?cec-store-spark-[^/]*\.jar")
 _CHECKPOINTS = "spark.sql.streaming.checkpointLocation"
 _IN_PIPELINE = "SESSION_MUTATION_IN_DECLARATIVE_PIPELINE"
 _log = logging.getLogger(__name__)

@@ -25,6 +25,7 @@ BUILT_IN = {
 PROVIDER_KEY = "spark.sql.streaming.stateStore.providerClass"
 PREFIX = "spark.sql.streaming.stateStore.cec."
 JARS = "spark.jars"
+PACKAGES = "spark.jars.packages"
 PLUGIN = "org.apache.spark.sql.cecstore.CecPlugin"
 PLUGINS = "spark.plugins"
 EXTENSION = "org.apache.spark.sql.cecstore.CecExtensions"
@@ -183,14 +184,16 @@ def spark_settings(given: Mapping[str, object]) -> dict[str, str]:
 
 
 def session_settings(
-    jar: str, chosen: Mapping[str, str], has_extension: bool = True
+    jar: str, chosen: Mapping[str, str], has_extension: bool = True, by: str = JARS
 ) -> dict[str, str]:
     """All that a session needs: the provider, its jar, what is chosen for it, and the source.
+
+    ``jar`` is the value of the setting ``by``: a path, or with ``PACKAGES`` Maven's coordinates.
 
     The extension for `transformWithState` and watermarks, where the jar has it. With replicas the
     plugin as well. Only a session that is not there yet can load these two.
     """
-    needed = {PROVIDER_KEY: PROVIDER, JARS: jar, PUSHDOWN_KEY: "true", **chosen}
+    needed = {PROVIDER_KEY: PROVIDER, by: jar, PUSHDOWN_KEY: "true", **chosen}
     if has_extension:
         needed[EXTENSIONS] = EXTENSION
     if chosen.get(PREFIX + "replicas", "0") != "0":

@@ -3,6 +3,7 @@
 import os
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from cec_store.connectors.spark.setup import compiler
 from cec_store.connectors.spark.setup.compiler import (
     compile_jar,
+    coordinates,
     find_spark,
     has_extension,
     jar,
@@ -51,7 +53,7 @@ def test_jar_holds_the_classes_and_says_what_it_was_made_from(
 ) -> None:
     sources, _, made = compiled
     spark = find_spark()
-    assert made.name == f"cec-store-spark-{spark.version}.jar"
+    assert made.name == f"cec-store-spark-{spark.version}_2.13-{version('cec-store')}.jar"
     with zipfile.ZipFile(made) as archive:
         assert archive.testzip() is None
         assert archive.namelist() == ["META-INF/MANIFEST.MF", "small/Small.class"]
@@ -251,7 +253,10 @@ def fake_spark(folder: Path, *names: str) -> dict[str, str]:
 def test_version_is_that_of_the_jars_that_will_run(tmp_path: Path) -> None:
     found = find_spark(fake_spark(tmp_path, "spark-core_2.13-4.4.0-SNAPSHOT.jar"))
     assert (found.jars, found.version) == (tmp_path / "jars", "4.4.0-SNAPSHOT")
-    assert jar_name(found) == "cec-store-spark-4.4.0-SNAPSHOT.jar"
+    assert jar_name(found) == f"cec-store-spark-4.4.0-SNAPSHOT_2.13-{version('cec-store')}.jar"
+    assert coordinates("4.4.0-SNAPSHOT") == (
+        f"io.github.cec-store:cec-store-spark-4.4.0-SNAPSHOT_2.13:{version('cec-store')}"
+    )
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ from cec_store.storage import mounts
 from cec_store.storage.mounts import Mount
 
 SQL = pytest.importorskip("pyspark.sql")
-JAR = "/cache/cec-store-spark-4.3.0.jar"
+JAR = "/cache/cec-store-spark-4.3.0_2.13-0.1.0.jar"
 CHOSEN = {PROVIDER_KEY: PROVIDER, JARS: JAR}
 
 
@@ -191,8 +191,9 @@ def test_misspelt_spark_name_is_refused_before_spark_takes_it() -> None:
     [
         ("", JAR),
         ("a.jar, b.jar", f"a.jar,b.jar,{JAR}"),
-        ("a.jar,/old/cec-store-spark-4.2.0.jar,b.jar", f"a.jar,b.jar,{JAR}"),
+        ("a.jar,/old/cec-store-spark-4.2.0_2.13-0.0.9.jar,b.jar", f"a.jar,b.jar,{JAR}"),
         (JAR, JAR),
+        ("/ivy/jars/io.github.cec-store_cec-store-spark-4.3.0_2.13-0.1.0.jar", JAR),
         ("/x/my-cec-store-spark-4.3.0.jar", f"/x/my-cec-store-spark-4.3.0.jar,{JAR}"),
     ],
 )

@@ -49,6 +49,11 @@ def say(**event: object) -> None:
     print(json.dumps(event), flush=True)
 
 
+def jvm_of(session: SparkSession) -> Any:
+    """Return the JVM of a session, which is there as long as the session is."""
+    return session._jvm
+
+
 def start_session(order: dict[str, Any]) -> SparkSession:
     builder = SparkSession.builder.master(order["master"])
     for key, value in {**CONF, **order["conf"]}.items():
@@ -58,7 +63,7 @@ def start_session(order: dict[str, Any]) -> SparkSession:
 
         builder = spark.configure(builder, **order.get("configure", {}))
     session = builder.getOrCreate()
-    log = session._jvm.org.apache.logging.log4j
+    log = jvm_of(session).org.apache.logging.log4j
     # Says which tasks it runs a second time.
     scheduler = "org.apache.spark.scheduler.TaskSetManager"
     log.core.config.Configurator.setLevel(scheduler, log.Level.INFO)
@@ -118,13 +123,13 @@ class Job:
 
     def tasks(self) -> list[tuple[Any, int]]:
         """Threads at work in this process, and the number of the task of each."""
-        threads = self.spark._jvm.java.lang.Thread.getAllStackTraces().keySet().toArray()
+        threads = jvm_of(self.spark).java.lang.Thread.getAllStackTraces().keySet().toArray()
         found = [(thread, TASK.match(thread.getName())) for thread in threads]
         return [(thread, int(match[1])) for thread, match in found if match]
 
     def task_in_commit(self) -> int:
         """Wait for a task that is committing state; its number."""
-        text = self.spark._jvm.org.apache.commons.lang3.ArrayUtils.toString
+        text = jvm_of(self.spark).org.apache.commons.lang3.ArrayUtils.toString
         end = time.monotonic() + AWAIT_S
         while time.monotonic() < end:
             for thread, _ in self.tasks():
@@ -170,7 +175,7 @@ def kill_commit(job: Job, dice: random.Random) -> dict[str, object]:
 def cancel(job: Job, dice: random.Random) -> dict[str, object]:
     """All jobs of the query, every other time in the middle of a commit: the query dies."""
     _pause(dice)
-    if dice.random() < 0.5 and job.context.master.startswith("local["):
+    if dice.random() < 0.5 and str(job.context.master).startswith("local["):
         job.task_in_commit()
     end = time.monotonic() + AWAIT_S
     while job.query.isActive and time.monotonic() < end:
@@ -205,7 +210,7 @@ def stop_now(job: Job) -> bool:
     job.start()
     if not failure.isDefined():
         return False
-    text = job.spark._jvm.org.apache.spark.util.Utils.exceptionString(failure.get())
+    text = jvm_of(job.spark).org.apache.spark.util.Utils.exceptionString(failure.get())
     if "cecstore" in text or "came again" in text:
         raise RuntimeError(f"stop() made it fail: {text}")
     return True

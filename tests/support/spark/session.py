@@ -69,7 +69,7 @@ def start_session(master: str, **settings: str) -> Any:
     session.sparkContext.setLogLevel("ERROR")
     if master.startswith("local["):
         # An executor of its own would look for it before it has the jar.
-        jvm = session.sparkContext._jvm
+        jvm: Any = session.sparkContext._jvm
         jvm.cecstore.tests.LocalFiles.install(session.sparkContext._jsc.hadoopConfiguration())
     return session
 

@@ -91,8 +91,8 @@ class StandaloneCluster:
         self._started += count
         for number in added:
             host = f"127.0.0.{number % 250 + 2}"
-            told = ("--cores", "1", "--memory", f"{self.executor_mb}m")
-            told = (*told, "--work-dir", str(self.folder / f"work-{number}"), self.url)
+            told = ["--cores", "1", "--memory", f"{self.executor_mb}m"]
+            told += ["--work-dir", str(self.folder / f"work-{number}"), self.url]
             self._workers[number] = self._start(f"worker-{number}", _WORKER, host, *told)
         for number in added:
             self._await_log(f"worker-{number}", self._workers[number], _REGISTERED)

@@ -136,7 +136,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("content-length", str(len(answer.body)))
         if torn and len(answer.body) < 2:  # in the middle of its headers, then
             self.close_connection = True
-            self._headers_buffer.pop()
+            self._headers_buffer.pop()  # type: ignore[attr-defined]
             self.flush_headers()
             return
         self.end_headers()
