@@ -165,13 +165,15 @@ def of_windows(kinds: NDArray[np.uint8]) -> NDArray[np.bool_]:
     is_of_window: NDArray[np.bool_] = (kinds >= RecordKind.OPEN.value) & (
         kinds <= RecordKind.RESULT.value
     )
-    return is_of_window | (kinds == RecordKind.MERGED.value)
+    is_of_window |= kinds == RecordKind.MERGED.value
+    return is_of_window
 
 
-def closing(kinds: NDArray[np.uint8]) -> NDArray[np.bool_]:
+def closes(kinds: NDArray[np.uint8]) -> NDArray[np.bool_]:
     """Return True for each record that closes the window of its key: RESULT and MERGED."""
     is_closing: NDArray[np.bool_] = kinds == RecordKind.RESULT.value
-    return is_closing | (kinds == RecordKind.MERGED.value)
+    is_closing |= kinds == RecordKind.MERGED.value
+    return is_closing
 
 
 def inputs_of(records: pa.RecordBatch | pa.Table, inputs: int) -> NDArray[np.int64]:

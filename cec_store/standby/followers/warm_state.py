@@ -18,7 +18,7 @@ from cec_store.checkpoints.last_rows import last_rows
 from cec_store.checkpoints.rebuild import rows_of
 from cec_store.errors import CorruptLog, OutOfRange
 from cec_store.format.columns import Ints, values_of
-from cec_store.format.records import closing, of_windows
+from cec_store.format.records import closes, of_windows
 from cec_store.format.schema import KEY, KIND, STATE
 from cec_store.log.chain import Chain
 from cec_store.log.reader import LogReader
@@ -117,7 +117,7 @@ class WarmState:
             return
         keys, states = new.records.column(KEY), new.records.column(STATE)
         newest = keyed[last_rows(rows_of(keys, keyed))]
-        is_closed = closing(kinds[newest])
+        is_closed = closes(kinds[newest])
         if is_closed.any():
             self._ledger.remove(self.operator.let_go(rows_of(keys, newest[is_closed])))
         opened = newest[~is_closed]
