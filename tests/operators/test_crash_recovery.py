@@ -19,8 +19,8 @@ from support.models.aggregate_inputs import (
     make_input,
 )
 from support.models.join_inputs import LEFT, RIGHT, make_side
-from support.models.reference_operators import ReferenceAggregate, ReferenceJoin, in_order, plain
-from support.models.reference_sessions import ReferenceSessions, with_totals
+from support.models.reference_operators import ReferenceJoin, in_order, plain
+from support.models.reference_sessions import reference_aggregate, with_totals
 from support.models.stateless_operators import STATELESS, RowByRow
 
 seeds = st.integers(0, 2**32)
@@ -57,8 +57,7 @@ def aggregate_run(seed, window, group_by, policy, inputs_count=1) -> CrashingRun
 
     make = aggregates(window, group_by, inputs_count)
 
-    model = ReferenceSessions if isinstance(window, SessionWindow) else ReferenceAggregate
-    reference = model(group_by, AGGREGATES, window)
+    reference = reference_aggregate(group_by, AGGREGATES, window)
     return run_with_crashes(seed, make, inputs, [SCHEMA] * inputs_count, policy, reference)
 
 

@@ -113,7 +113,10 @@ def event_time_us(row: Row) -> int | None:
 
 
 def aggregates(
-    window: CountWindow | TimeWindow | SessionWindow, group_by: list[str], inputs: int = 1, event_time: Any = None
+    window: CountWindow | TimeWindow | SessionWindow,
+    group_by: list[str],
+    inputs: int = 1,
+    event_time: Any = None,
 ) -> Callable[[], Aggregate]:
     """Makes an aggregate over all of these, a new one each time."""
     return partial(

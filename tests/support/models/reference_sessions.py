@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from cec_store.operators.aggregate import unordered_sums
+from cec_store.operators.aggregate.windows import SessionWindow
 from support.models.reference_operators import (
     ReferenceAggregate,
     Row,
@@ -115,8 +116,7 @@ class ReferenceSessions(ReferenceAggregate):
 def with_totals(states: dict) -> dict:
     """States of an operator with numbers in place of the bytes of its sums of floats."""
     return {
-        key: {name: _total(value) for name, value in state.items()}
-        for key, state in states.items()
+        key: {name: _total(value) for name, value in state.items()} for key, state in states.items()
     }
 
 
@@ -125,3 +125,9 @@ def _total(value: Any) -> Any:
         return value
     column = pa.array([value], unordered_sums.SUM_TYPE)
     return plain(float(unordered_sums.totals(unordered_sums.from_column(column))[0]))
+
+
+def reference_aggregate(group_by, aggregates, window) -> ReferenceAggregate:
+    """The model of an aggregate over windows of any kind."""
+    model = ReferenceSessions if isinstance(window, SessionWindow) else ReferenceAggregate
+    return model(group_by, aggregates, window)
