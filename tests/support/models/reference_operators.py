@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from cec_store.operators.aggregate.windows import CountWindow, TimeWindow
+from cec_store.operators.aggregate.windows import CountWindow
 from cec_store.operators.contract import InputBatch, Operator, Step
 from cec_store.operators.inputs.merge import merge
 

@@ -1,4 +1,4 @@
-"""Sessions as one would first write them: every row of a session kept, and rows taken one by one."""
+"""Sessions as one would first write them: all rows are kept, and taken one by one."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class ReferenceSessions(ReferenceAggregate):
     def state(self) -> dict:
         states = super().state()
         for (group, number), window in self.windows.items():
-            states[*group, number] |= {
+            states[(*group, number)] |= {
                 "first_us": window.first_us,
                 "last_us": window.last_us,
                 "watermark": self.watermark,
