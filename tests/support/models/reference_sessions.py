@@ -92,6 +92,10 @@ class ReferenceSessions(ReferenceAggregate):
             self.merges += 1
         kept.add(session)
 
+    def take_step(self, step: Any) -> list[dict]:
+        """The results of a logged step, which has rows."""
+        return [result for row in step.rows for result in self.take(row)]
+
     @staticmethod
     def _aggregate(rows: list[Row], function: str, column: str | None = None) -> Any:
         if function in ("sum", "avg") and column is not None:
