@@ -174,7 +174,7 @@ class Accumulators:
         *,
         can_merge: bool = False,
     ) -> None:
-        """With ``can_merge`` windows may be merged, and sums of floats are in no order."""
+        """Windows may be merged where ``can_merge``, and sums of floats are then in no order."""
         self._outputs: list[tuple[str, str, str | None]] = []
         parts: dict[str, _Part] = {}
         for name, (function, *columns) in aggregates.items():

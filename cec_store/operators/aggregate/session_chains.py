@@ -1,4 +1,4 @@
-"""Where sessions lie in time: the open ones of each group, and which of them rows join."""
+"""Sessions in time: the open ones of each group, and which of them rows join."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class SessionChains:
 
     def __init__(self) -> None:
         self._newest: Ints = np.zeros(1, np.int64)
-        """By group."""
+        """Slot of the youngest session, by group."""
         self._older: Ints = np.zeros(1, np.int64)
-        """By slot."""
+        """Slot of the next older session of the group, by slot."""
 
     def reserve_groups(self, size: int) -> None:
         if size > len(self._newest):

@@ -61,7 +61,7 @@ class ClosedWindows:
     numbers: Ints
     arrays: Arrays
     spans: Ints | None = None
-    """Of sessions the times of the first and the last row in microseconds, shape (windows, 2)."""
+    """Times of the first and the last row of sessions in microseconds, shape (windows, 2)."""
 
 
 class Slots(ABC):
