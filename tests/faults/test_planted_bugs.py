@@ -114,7 +114,7 @@ CAUGHT_BY = {
     "leaves_merged_windows_open": f"{SESSIONS}::{IN_THE_LOG}",
     "writes_no_footprint_of_what_was_merged": f"{SESSIONS}::{IN_THE_LOG}",
     "tells_late_rows_by_the_newest_watermark": (
-        f"{SESSIONS}::test_from_any_footprints_the_same_sessions_come_back"
+        f"{SESSIONS}::test_a_row_taken_again_is_late_by_the_watermark_that_it_met"
     ),
     "loses_a_determinant": "operators/test_determinants.py",
     "takes_input_again_in_another_order": "operators/test_determinants.py",

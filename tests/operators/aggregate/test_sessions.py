@@ -131,8 +131,10 @@ def untidy_rows(rng: random.Random, count: int) -> list[Row]:
 class Footprints:
     """The newest footprint of each open window, as a log would have them."""
 
-    def __init__(self, rng: random.Random) -> None:
+    def __init__(self, rng: random.Random, share: float = 0.2) -> None:
         self.rng = rng
+        self.share = share
+        """Of the open windows, those that have a new footprint with each step."""
         self.of_slot: dict[int, tuple[int, dict | None, dict]] = {}
         self.position = 0
         self.merges = 0
@@ -144,8 +146,12 @@ class Footprints:
             del self.of_slot[slot]
         self.merges += effects.merges
         assert set(effects.grown.tolist()) <= self.of_slot.keys()
-        some = [slot for slot in self.of_slot if self.rng.random() < 0.2]
-        for slot in [*effects.opened.tolist(), *effects.grown.tolist(), *some]:
+        some = [slot for slot in self.of_slot if self.rng.random() < self.share]
+        self.check(operator, [*effects.opened.tolist(), *effects.grown.tolist(), *some])
+
+    def check(self, operator: Aggregate, slots: list[int]) -> None:
+        """Footprints of these windows, as they are now."""
+        for slot in slots:
             keys, states = operator.snapshot(np.array([slot]))
             self.of_slot.pop(slot, None)
             self.of_slot[slot] = (self.position, keys, states)
@@ -181,6 +187,32 @@ def test_from_any_footprints_the_same_sessions_come_back(seed, numbers):
                 other.catch_up(again)
             other._slots.begin_step()
             assert states_of(other) == states_of(operator)
+
+
+def test_a_row_taken_again_is_late_by_the_watermark_that_it_met():
+    """And not by the one that a younger footprint has."""
+    window = SessionWindow(10, 20)
+    columns = {"k": [0, 0, 1], "f": [1.0, 2.0, 4.0]}
+    rows = make_rows(0, KEYED, columns, [100, 95, 130], range(3))
+    operator, footprints = sums(window), Footprints(random.Random(0), share=0)
+    for row in rows:
+        for step in make_steps([[row]], [KEYED], random.Random(0), (0,)):
+            footprints.take(operator, step)
+    footprints.check(operator, [0])  # the watermark's own: 110
+    other = sums(window)
+    assert footprints.restored(other) == 1
+    for again in make_steps([rows], [KEYED], random.Random(0), (1,)):
+        other.catch_up(again)
+    other._slots.begin_step()
+    assert states_of(other) == states_of(operator)
+    assert sorted(state["n"] for state in outputs_left(other)) == [1, 2]
+
+
+def outputs_left(operator: Aggregate) -> list[dict]:
+    """The results of all open sessions, which a row far ahead closes."""
+    [far] = make_rows(0, KEYED, {"k": [9], "f": [0.0]}, [10_000], [100])
+    (step,) = make_steps([[far]], [KEYED], random.Random(0), (0,))
+    return operator.apply(step).rows.to_pylist()
 
 
 def test_the_footprints_above_are_of_sessions_that_merge():
