@@ -89,9 +89,6 @@ class SessionSlots(WatermarkSlots):
         super().begin_step()
         self._merged = []
 
-    def take(self, rows: InputRows) -> ClosedWindows:
-        return self._take(rows)
-
     def merged(self) -> tuple[Ints, Ints]:
         parts = [(NO_SLOTS, NO_SLOTS), *self._merged]
         merged, into = zip(*parts, strict=True)
@@ -101,7 +98,7 @@ class SessionSlots(WatermarkSlots):
         spans = self._spans[slots]
         return replace(super().close(slots, causes), spans=spans)
 
-    def _take(self, rows: InputRows) -> ClosedWindows:
+    def take(self, rows: InputRows) -> ClosedWindows:
         timed, times_us = self._timed(rows)
         if not len(timed):
             return self.close(NO_SLOTS, NO_SLOTS)
@@ -300,7 +297,7 @@ class SessionSlots(WatermarkSlots):
         if self.restored is None:
             return
         self._settle()
-        self._take(rows)
+        self.take(rows)
         if len(rows.sums):
             self._caught_up_to = int(rows.sums[-1])
 
