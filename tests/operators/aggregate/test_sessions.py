@@ -91,8 +91,10 @@ def test_sessions_over_several_inputs_are_of_the_merged_rows(seed, window):
 def test_a_step_too_large_for_memory_is_taken_in_parts(monkeypatch):
     monkeypatch.setattr(aggregate_module, "ENTRIES_MAX", 7)
     runs = [
-        compare(random.Random(seed), ["k"], window, inputs_count=2)
-        for seed, window in enumerate(3 * SESSION_WINDOWS)
+        compare(random.Random(seed), ["u"], window, inputs_count=2)
+        for seed, window in enumerate(
+            9 * [SessionWindow(3, 40), SessionWindow(2, 60), SessionWindow(10)]
+        )
     ]
     assert sum(run.merges for run in runs) > 10
     assert sum(run.late_rows for run in runs) > 10
