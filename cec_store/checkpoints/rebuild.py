@@ -17,8 +17,8 @@ from cec_store.checkpoints.last_rows import last_rows
 from cec_store.errors import CorruptLog, RecoveryError
 from cec_store.format.columns import Ints, rows_by_chunk, values_of
 from cec_store.format.frame import FrameHeader
-from cec_store.format.records import of_windows
-from cec_store.format.schema import KEY, KIND, STATE, RecordKind, RecordSchema, input_column
+from cec_store.format.records import closes, of_windows
+from cec_store.format.schema import KEY, KIND, STATE, RecordSchema, input_column
 from cec_store.log.frames import Frame
 from cec_store.log.reader import LogReader
 from cec_store.values import Extent
@@ -210,8 +210,8 @@ def _open_rows(chain: LogReader, last: Frame, table: pa.Table) -> Ints:
     else:
         (keyed,) = np.nonzero(is_keyed)
         newest = keyed[last_rows(rows_of(keys, keyed))]
-    is_result = kinds == RecordKind.RESULT.value
-    opened = newest[~is_result[newest]] if is_result.any() else newest
+    is_closed = closes(kinds)
+    opened = newest[~is_closed[newest]] if is_closed.any() else newest
     if len(opened) != last.header.open_windows:
         raise CorruptLog(
             chain.reader(last.address.segment_id).path, last.address.byte,

@@ -161,11 +161,19 @@ def kinds_of(records: pa.RecordBatch) -> NDArray[np.uint8]:
 
 
 def of_windows(kinds: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    """Return True for each record of one window, under its key: footprints and results."""
-    is_open: NDArray[np.bool_] = (kinds >= RecordKind.OPEN.value) & (
+    """Return True for each record of one window, under its key: footprints, RESULT and MERGED."""
+    is_of_window: NDArray[np.bool_] = (kinds >= RecordKind.OPEN.value) & (
         kinds <= RecordKind.RESULT.value
     )
-    return is_open
+    is_of_window |= kinds == RecordKind.MERGED.value
+    return is_of_window
+
+
+def closes(kinds: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """Return True for each record that closes the window of its key: RESULT and MERGED."""
+    is_closing: NDArray[np.bool_] = kinds == RecordKind.RESULT.value
+    is_closing |= kinds == RecordKind.MERGED.value
+    return is_closing
 
 
 def inputs_of(records: pa.RecordBatch | pa.Table, inputs: int) -> NDArray[np.int64]:

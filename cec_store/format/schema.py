@@ -45,6 +45,8 @@ class RecordKind(IntEnum):
     """Decisions of chance in a step: order of arrival, clock, seed."""
     GAP = 6
     """The operator has lost its state: no window is open, and input before it was skipped."""
+    MERGED = 7
+    """The window has closed without a result, because it went into another one."""
 
 
 def input_column(number: int) -> str:

@@ -1,7 +1,7 @@
 """Stream operators: windowed aggregate and join, filter, map and union, and what drives them."""
 
 from cec_store.operators.aggregate.aggregate import Aggregate
-from cec_store.operators.aggregate.windows import CountWindow, TimeWindow
+from cec_store.operators.aggregate.windows import CountWindow, SessionWindow, TimeWindow
 from cec_store.operators.checking import Observation, check_declaration, observe
 from cec_store.operators.choosing import Luck
 from cec_store.operators.contract import Effects, InputBatch, Operator, Source, Step
@@ -34,6 +34,7 @@ __all__ = [
     "RecoveryType",
     "Resample",
     "Runner",
+    "SessionWindow",
     "Source",
     "Step",
     "TimeWindow",

@@ -132,9 +132,19 @@ class Effects:
     """Slots closed in this step that were open before it."""
     opened: Ints = field(default_factory=_no_slots)
     """Slots opened in this step and still open at its end (may name a slot just closed)."""
+    merged: pa.StructArray | None = None
+    """Keys of the windows among ``closed`` that have no result, as they went into other windows."""
+    grown: Ints = field(default_factory=_no_slots)
+    """Slots open before it and at its end into which such windows went: each needs a footprint of
+    this step, as its older ones do not have what the others had taken."""
     renewed: Ints = field(default_factory=_no_slots)
     """Slots open before it whose state no longer goes back to input from before it (a watermark
     that has risen), but to that from :meth:`Operator.preload_start` on."""
+
+    @property
+    def merges(self) -> int:
+        """Number of windows that went into others and had a footprint."""
+        return 0 if self.merged is None else len(self.merged)
 
 
 class Operator(Protocol):
@@ -163,6 +173,9 @@ class Operator(Protocol):
     can_be_followed: bool = False
     """True if it can be kept close to another one's log: :meth:`restore` may be called again, and
     :meth:`let_go` and :meth:`find` are there."""
+    can_run_ahead: bool = True
+    """False if which windows are open at once depends on where the input is cut into steps: one of
+    the log may then be none of a second operator that has taken the same input in other steps."""
 
     @property
     def open_windows(self) -> int:

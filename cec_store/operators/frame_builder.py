@@ -44,14 +44,16 @@ class FrameBuilder:
     def parts(
         self, step: Step, effects: Effects, opened: Ints, checked: Ints
     ) -> Iterator[pa.RecordBatch]:
-        """Output rows, then what chance has decided, then OPEN, then CHECK: a batch for each frame.
+        """Output rows, MERGED, DETERMINANT, OPEN and CHECK, in turn: a batch for each frame.
 
         Each is made when it is asked for, which has to be before the operator's next step.
         """
         footprints = np.concatenate([opened, checked])
+        output, effects = effects.rows.num_rows, _with_merged(effects, step)
         rows = effects.rows.num_rows
         first = rows + self.determinants
         kinds = np.full(first + len(footprints), self._operator.output_kind.value, np.uint8)
+        kinds[output:rows] = RecordKind.MERGED.value
         kinds[rows:first] = RecordKind.DETERMINANT.value
         kinds[first : first + len(opened)] = RecordKind.OPEN.value
         kinds[first + len(opened) :] = RecordKind.CHECK.value
@@ -70,7 +72,7 @@ class FrameBuilder:
     def _records(
         self, step: Step, effects: Effects, footprints: Ints, kinds: NDArray[np.uint8]
     ) -> pa.RecordBatch:
-        """Return these output rows, a determinant if one is due, and these slots' footprints."""
+        """Return these output rows and MERGED, a determinant if it is due, and footprints."""
         rows, more = effects.rows.num_rows, len(kinds) - effects.rows.num_rows
         times_us, positions = _with_begin(step)
         arrays = [
@@ -145,22 +147,26 @@ class Footprinting:
         """
         checkpointer = self._checkpointer
         position = int(step.end.sum())
-        first_footprint = end_offset + effects.rows.num_rows + self._builder.determinants
+        output = effects.rows.num_rows + effects.merges
+        first_footprint = end_offset + output + self._builder.determinants
         checkpointer.closed(effects.closed)
         checkpointer.opened(effects.opened, first_footprint, position)
         end = first_footprint + len(effects.opened)
+        checkpointer.opened(effects.grown, end, position)
+        end += len(effects.grown)
         # Thread time: waiting for the processor is not charged to the CHECKs.
         began = time.thread_time()
-        checked = checkpointer.plan(end, position)
-        checkpointer.opened(checked, end, position)
+        planned = checkpointer.plan(end, position)
+        checkpointer.opened(planned, end, position)
         checking_s = time.thread_time() - began
+        checked = np.concatenate([effects.grown, planned])
         if len(effects.opened) or len(checked):
             self._acknowledging.add_footprints(step.end)
-        end += len(checked)
+        end += len(planned)
         self.checks_written += len(checked)
         parts = self._builder.parts(step, effects, effects.opened, checked)
-        if len(checked):
-            parts = self._charged(parts, len(checked), end - end_offset, checking_s)
+        if len(planned):
+            parts = self._charged(parts, len(planned), end - end_offset, checking_s)
         marks = FrameMarks(checkpointer.open_windows, checkpointer.extent(end), position)
         return parts, end - end_offset, marks
 
@@ -174,6 +180,26 @@ class Footprinting:
             yield part
             began = time.thread_time()
         self._checkpointer.spent(checks, checking_s + making_s * checks / records)
+
+
+def _with_merged(effects: Effects, step: Step) -> Effects:
+    """Put rows of nulls for MERGED records behind the output, as of the end of the step."""
+    merged = effects.merged
+    if merged is None or effects.keys is None:
+        return effects
+    count = len(merged)
+    nulls = [pa.nulls(count, column.type) for column in effects.rows.schema]
+    return Effects(
+        rows=pa.RecordBatch.from_arrays(
+            [
+                pa.concat_arrays([above, below])
+                for above, below in zip(effects.rows.columns, nulls, strict=True)
+            ],
+            schema=effects.rows.schema,
+        ),
+        keys=pa.concat_arrays([effects.keys, merged]),
+        causes=np.append(effects.causes, np.full(count, step.rows - 1)),
+    )
 
 
 def _with_begin(step: Step) -> tuple[Ints, list[Ints]]:

@@ -9,6 +9,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from weakref import WeakSet
 
 import numpy as np
@@ -247,7 +248,8 @@ class Runner:
         if self._footprinting is not None:
             parts, records, marks = self._footprinting.frames(step, effects, self._end_offset)
         else:
-            parts = self._builder.parts(step, effects, NO_SLOTS, NO_SLOTS)
+            # Without footprints there is no record of a window that MERGED would take back.
+            parts = self._builder.parts(step, replace(effects, merged=None), NO_SLOTS, NO_SLOTS)
             records = effects.rows.num_rows + self._builder.determinants
             self._acknowledging.follow(effects, self._position, self._end_offset)
             upto = int(step.end.sum())

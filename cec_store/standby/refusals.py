@@ -91,6 +91,11 @@ def refuse_operator(scheme: Scheme, operator: Operator) -> None:
             f"{type(operator).__name__} depends on chance, and a second one would be lucky in "
             "another way; 'passive standby' follows what chance has decided"
         )
+    if scheme is Scheme.ACTIVE and not getattr(operator, "can_run_ahead", True):
+        raise StandbyRefused(
+            f"{type(operator).__name__} over sessions has windows by where its input is cut into "
+            "steps, so one that is ahead has others than the log; take 'passive standby'"
+        )
     if scheme is Scheme.UPSTREAM and operator.operator_type not in ALIGNING:
         raise StandbyRefused(
             f"{type(operator).__name__} is {operator.operator_type.value}: from an empty state it "

@@ -20,6 +20,8 @@ from support.runs.planted_bugs import (
 
 pytestmark = pytest.mark.crash
 
+SESSIONS = "operators/aggregate/test_sessions.py"
+IN_THE_LOG = "test_a_window_that_went_into_another_one_is_closed_in_the_log_without_output"
 CRASHES = "faults/test_crash_states.py::test_crash_keeps_what_was_acknowledged"
 TAKEOVERS = "faults/test_fencing.py::test_takeover_loses_nothing_and_reads_no_zombie"
 REGISTERING = (
@@ -128,6 +130,11 @@ CAUGHT_BY = {
     ),
     "makes_folders_whose_names_are_not_on_disk": (
         "storage/test_files.py::test_a_power_cut_takes_no_folder_above_one_that_was_made"
+    ),
+    "leaves_merged_windows_open": f"{SESSIONS}::{IN_THE_LOG}",
+    "writes_no_footprint_of_what_was_merged": f"{SESSIONS}::{IN_THE_LOG}",
+    "tells_late_rows_by_the_newest_watermark": (
+        f"{SESSIONS}::test_a_row_taken_again_is_late_by_the_watermark_that_it_met"
     ),
     "loses_a_determinant": "operators/test_determinants.py",
     "takes_input_again_in_another_order": "operators/test_determinants.py",

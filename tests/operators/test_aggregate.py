@@ -1,6 +1,5 @@
 """The aggregate gives what the plain-Python one gives, however its input is cut."""
 
-import datetime
 import random
 
 import numpy as np
@@ -19,12 +18,12 @@ from support.models.aggregate_inputs import (
     COUNT_WINDOWS,
     SCHEMA,
     TIME_WINDOWS,
+    event_time_us,
     make_input,
 )
 from support.models.reference_operators import (
     Driven,
     ReferenceAggregate,
-    Row,
     in_order,
     make_rows,
     make_steps,
@@ -32,11 +31,6 @@ from support.models.reference_operators import (
 )
 
 GROUPS = (["k"], ["s"], ["s", "k"], ["g", "s", "d"])
-
-
-def event_time_us(row: Row) -> int | None:
-    at = row.values["at"]
-    return None if at is None else plain(at.replace(tzinfo=datetime.timezone.utc))
 
 
 def compare(rng: random.Random, group_by, window, inputs_count=1, event_time=None):

@@ -6,19 +6,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cec_store.operators.aggregate.windows import CountWindow, TimeWindow
+from cec_store.operators.aggregate.windows import CountWindow, SessionWindow, TimeWindow
 from cec_store.operators.join.join import WindowJoin
 from support.crashes.crashing_runs import POLICIES, CrashingRun, output_of, state_of
 from support.models.aggregate_inputs import (
     AGGREGATES,
     COUNT_WINDOWS,
     SCHEMA,
+    SESSION_WINDOWS,
     TIME_WINDOWS,
     aggregates,
     make_input,
 )
 from support.models.join_inputs import LEFT, RIGHT, make_side
-from support.models.reference_operators import ReferenceAggregate, ReferenceJoin, in_order, plain
+from support.models.reference_operators import ReferenceJoin, in_order, plain
+from support.models.reference_sessions import reference_aggregate, with_totals
 from support.models.stateless_operators import STATELESS, RowByRow
 
 seeds = st.integers(0, 2**32)
@@ -33,7 +35,7 @@ def run_with_crashes(seed, make, inputs, schemas, policy, reference) -> Crashing
     for row in in_order(inputs, [0] * len(inputs)):
         expected += plain(reference.take(row))
     assert output_of(queue) == expected
-    assert state_of(runner) == plain(reference.state())
+    assert with_totals(state_of(runner)) == plain(reference.state())
     check_measures(queue, runner)
     queue.close()
     return run
@@ -55,7 +57,7 @@ def aggregate_run(seed, window, group_by, policy, inputs_count=1) -> CrashingRun
 
     make = aggregates(window, group_by, inputs_count)
 
-    reference = ReferenceAggregate(group_by, AGGREGATES, window)
+    reference = reference_aggregate(group_by, AGGREGATES, window)
     return run_with_crashes(seed, make, inputs, [SCHEMA] * inputs_count, policy, reference)
 
 
@@ -69,7 +71,12 @@ def test_time_windows_survive_crashes(seed, window, group_by, policy):
     aggregate_run(seed, window, group_by, policy)
 
 
-@given(seeds, st.sampled_from(COUNT_WINDOWS + TIME_WINDOWS), policies)
+@given(seeds, st.sampled_from(SESSION_WINDOWS), st.sampled_from([["k"], ["g", "s"], []]), policies)
+def test_sessions_survive_crashes(seed, window, group_by, policy):
+    aggregate_run(seed, window, group_by, policy)
+
+
+@given(seeds, st.sampled_from(COUNT_WINDOWS + TIME_WINDOWS + SESSION_WINDOWS), policies)
 def test_windows_over_two_inputs_survive_crashes(seed, window, policy):
     aggregate_run(seed, window, ["s"], policy, inputs_count=2)
 
@@ -94,7 +101,9 @@ def test_operators_without_state_survive_crashes(seed, name, policy):
     run_with_crashes(seed, make, inputs, [SCHEMA] * inputs_count, policy, RowByRow(function))
 
 
-@pytest.mark.parametrize("window", [CountWindow(7), CountWindow(5, 2), TimeWindow(25, 10)])
+@pytest.mark.parametrize(
+    "window", [CountWindow(7), CountWindow(5, 2), TimeWindow(25, 10), SessionWindow(4, 40)]
+)
 def test_the_crashes_above_happen_with_windows_open(window):
     runs = [aggregate_run(seed, window, ["k"], "twice") for seed in range(20)]
     assert sum(run.crashes for run in runs) > 20

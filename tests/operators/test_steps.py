@@ -23,6 +23,7 @@ from cec_store.operators import (
     CountWindow,
     Filter,
     Runner,
+    SessionWindow,
     TimeWindow,
     WindowJoin,
     record_schema,
@@ -72,6 +73,15 @@ BURSTS = {
             input_schema=BURST.schema,
         ),
         [table_of(list(range(4 * KEYS)))],
+    ),
+    "sessions that merge": (
+        lambda: Aggregate(
+            group_by=["k"],
+            aggregates={"n": ("count",), "v": ("sum", "v")},
+            window=SessionWindow(10, 60),
+            input_schema=BURST.schema,
+        ),
+        [table_of([0] * KEYS + [20] * KEYS + [10] * KEYS + [55] * KEYS + [200, 500])],
     ),
     "join": (
         lambda: WindowJoin(BURST.schema, BURST.schema, on=["k"], within_us=50),

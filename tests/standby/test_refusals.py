@@ -28,6 +28,7 @@ from cec_store.operators import (
     QueueSource,
     RandomFilter,
     Runner,
+    SessionWindow,
     TimeWindow,
     Union,
     record_schema,
@@ -152,6 +153,18 @@ def test_a_shadow_of_an_operator_that_depends_on_chance(tmp_path):
     primary = Primary(tmp_path / "queue", make())
     with pytest.raises(StandbyRefused, match="RandomFilter depends on chance"):
         Standby(tmp_path / "queue", make, [Table()], "active")
+    primary.goes_on()
+
+
+def test_active_standby_of_sessions(tmp_path):
+    """Which of them are open side by side depends on where steps end."""
+
+    def sessions():
+        return summed(SessionWindow(2, 20))
+
+    primary = Primary(tmp_path / "queue", sessions())
+    with pytest.raises(StandbyRefused, match="Aggregate over sessions has windows by where"):
+        Standby(tmp_path / "queue", sessions, [Table()], "active")
     primary.goes_on()
 
 

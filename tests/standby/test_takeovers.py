@@ -25,12 +25,14 @@ from support.models.aggregate_inputs import (
     AGGREGATES,
     COUNT_WINDOWS,
     SCHEMA,
+    SESSION_WINDOWS,
     TIME_WINDOWS,
     aggregates,
     make_input,
 )
 from support.models.join_inputs import LEFT, RIGHT, make_side
 from support.models.reference_operators import ReferenceAggregate, ReferenceJoin
+from support.models.reference_sessions import reference_aggregate, with_totals
 from support.models.stateless_operators import STATELESS, RowByRow
 from support.runs.counts import crash_count
 from support.standby.standing_by import QueueInputs, RowInputs, StandingBy
@@ -59,7 +61,7 @@ def run(seed, make, inputs, schemas, kind, scheme, policy, make_reference, folde
     output, state = case.expected(make_reference)
     assert output_of(queue) == output
     if scheme is not Scheme.UPSTREAM:
-        assert state_of(runner) == state
+        assert with_totals(state_of(runner)) == state
         found, checkpointer = queue.rebuild(), runner.checkpointer
         assert checkpointer.open_windows == found.open_windows
         assert checkpointer.extent(queue.end_offset) == found.extent.records
@@ -76,7 +78,7 @@ def aggregate_run(
     make = aggregates(window, group_by, inputs_count)
 
     def make_reference():
-        return ReferenceAggregate(group_by, AGGREGATES, window)
+        return reference_aggregate(group_by, AGGREGATES, window)
 
     schemas = [SCHEMA] * inputs_count
     return run(seed, make, inputs, schemas, kind, scheme, policy, make_reference, folder)
@@ -115,6 +117,23 @@ def test_time_windows_survive_takeovers(
     tally, folder, seed, window, group_by, kind, scheme, policy
 ):
     tally(len(aggregate_run(seed, window, group_by, kind, scheme, policy, folder).takeovers))
+
+
+@counted
+@given(
+    seeds,
+    st.sampled_from(SESSION_WINDOWS),
+    st.sampled_from([["k"], ["g", "s"], []]),
+    st.sampled_from([1, 2]),
+    many_inputs,
+    st.sampled_from([each for each in ANY if each is not Scheme.ACTIVE]),
+    policies,
+)
+def test_sessions_survive_takeovers(
+    tally, folder, seed, window, group_by, inputs_count, kind, scheme, policy
+):
+    case = aggregate_run(seed, window, group_by, kind, scheme, policy, folder, inputs_count)
+    tally(len(case.takeovers))
 
 
 @counted

@@ -4,7 +4,15 @@ import random
 
 import pytest
 
-from cec_store.operators import Aggregate, CountWindow, RandomFilter, TimeWindow, Union, WindowJoin
+from cec_store.operators import (
+    Aggregate,
+    CountWindow,
+    RandomFilter,
+    SessionWindow,
+    TimeWindow,
+    Union,
+    WindowJoin,
+)
 from cec_store.standby.schemes import Scheme
 from support.crashes.crashing_runs import POLICIES, output_of, state_of
 from support.models.aggregate_inputs import AGGREGATES, SCHEMA, make_input
@@ -17,6 +25,7 @@ from support.models.chance_operators import (
 )
 from support.models.join_inputs import LEFT, RIGHT, make_side
 from support.models.reference_operators import plain
+from support.models.reference_sessions import ReferenceSessions, with_totals
 from support.runs.counts import crash_count
 from support.standby.standing_by import RowInputs, StandingBy
 
@@ -39,6 +48,10 @@ OPERATORS = {
     "count windows by arrival": windows(CountWindow(5, 2), inputs=2, by_arrival=True),
     "count windows with a timeout": windows(CountWindow(7), timeout_us=30_000),
     "time windows with a timeout": windows(TimeWindow(40), timeout_us=20_000),
+    "sessions by arrival": (
+        windows(SessionWindow(4, 40), inputs=2, by_arrival=True)[0],
+        lambda: ReferenceSessions(["k"], AGGREGATES, SessionWindow(4, 40)),
+    ),
     "join by arrival": (
         lambda: WindowJoin(LEFT, RIGHT, on=["k", "s"], within_us=20, by_arrival=True),
         lambda: ReferenceTimedJoin(["k", "s"], 20, None),
@@ -64,6 +77,6 @@ def test_takeovers_follow_what_chance_has_decided(tmp_path, name, seed, scheme, 
     for step in logged_steps(queue, inputs):
         expected += plain(reference.take_step(step))
     assert output_of(queue) == expected
-    assert state_of(runner) == plain(reference.state())
+    assert with_totals(state_of(runner)) == plain(reference.state())
     queue.close()
     tally(len(case.takeovers))

@@ -70,7 +70,8 @@ ORDER = {
     "operators.inputs": "reading merge arrivals sources live input_queues",
     "operators.keys": "words dictionary encoder",
     "operators.aggregate": """
-        windows exact_sums accumulators slots count_slots time_slots deadlines aggregate
+        windows exact_sums unordered_sums accumulators slots watermark_slots count_slots
+        time_slots session_chains session_slots deadlines aggregate
     """,
     "operators.join": "waiting arrival_clocks schemas join resample",
     "operators.ordering": "bubble sort",

@@ -136,7 +136,7 @@ class RecordDecoder:
         for index, row in enumerate(records_as_rows(plain)):
             kind = row.pop(KIND)
             position = tuple(row.pop(name) for name in inputs)
-            is_footprint = kind in (RecordKind.OPEN, RecordKind.CHECK)
+            has_no_data = kind in (RecordKind.OPEN, RecordKind.CHECK, RecordKind.MERGED)
             chosen = row.pop(DETERMINANT, None)
             if kind == RecordKind.DETERMINANT:
                 row = chosen or {}
@@ -148,7 +148,7 @@ class RecordDecoder:
                 key=keys[index],
                 state=states[index],
                 renewed=renewed[index],
-                data=None if is_footprint else row,
+                data=None if has_no_data else row,
             )
 
     def _states(self, column: pa.Array, here: Ints, is_decoded: bool) -> pa.Array:

@@ -21,7 +21,7 @@ from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder
 from cec_store.errors import CorruptLog
 from cec_store.format.columns import Ints, flags_of, values_of
 from cec_store.format.frame import FrameHeader
-from cec_store.format.records import concat, inputs_of, kinds_of, of_windows
+from cec_store.format.records import closes, concat, inputs_of, kinds_of, of_windows
 from cec_store.format.schema import KEY, KIND, STATE, TIMESTAMP, RecordKind, RecordSchema
 from cec_store.inspector.decoding.keys import key_columns, key_encoder
 from cec_store.inspector.decoding.plain_values import rows_of
@@ -186,7 +186,7 @@ class _Tally:
         times_us = values_of(records.column(TIMESTAMP), "i8")
         self._newest_us = max(self._newest_us, int(times_us.max()))
         last, last_us, input_upto, updates, renewals, closed, _ = self._rows
-        is_close, is_renewal = kinds == RecordKind.RESULT.value, kinds == RecordKind.CHECK.value
+        is_close, is_renewal = closes(kinds), kinds == RecordKind.CHECK.value
         if self._says_renewed:
             is_renewal &= flags_of(records.column(_RENEWED))
         # A window that comes again after its key has closed is another one.
@@ -203,8 +203,8 @@ class _Tally:
         self._add_lifetimes(codes, offsets, kinds)
 
     def _add_lifetimes(self, codes: Ints, offsets: Ints, kinds: NDArray[np.uint8]) -> None:
-        """Each RESULT with the OPEN before it, which may stand among earlier records."""
-        (ends,) = np.nonzero((kinds == RecordKind.OPEN.value) | (kinds == RecordKind.RESULT.value))
+        """Each RESULT or MERGED with the OPEN before it, which may stand among earlier records."""
+        (ends,) = np.nonzero((kinds == RecordKind.OPEN.value) | closes(kinds))
         ends = ends[np.argsort(codes[ends], kind="stable")]
         codes, offsets, is_open = codes[ends], offsets[ends], kinds[ends] == RecordKind.OPEN.value
         opened = self._rows[6]

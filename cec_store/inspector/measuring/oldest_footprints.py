@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from cec_store.errors import CorruptLog
 from cec_store.format.columns import Ints
-from cec_store.format.records import empty_batch, kinds_of, of_windows
-from cec_store.format.schema import KEY, RecordKind, RecordSchema
+from cec_store.format.records import closes, empty_batch, kinds_of, of_windows
+from cec_store.format.schema import KEY, RecordSchema
 from cec_store.inspector.decoding.keys import key_columns, key_encoder
 from cec_store.inspector.measuring.sketches import sketches_of
 from cec_store.inspector.measuring.totals import BytesSinceLast, MoreBytes
@@ -137,7 +137,7 @@ class _Search:
             self._newest = grown(self._newest, self._keys.bound)
             self._newest[known:] = _GONE
         # The last of several rows with one key stays, because assignments go in order.
-        self._newest[codes] = np.where(kinds == RecordKind.RESULT.value, _GONE, offsets)
+        self._newest[codes] = np.where(closes(kinds), _GONE, offsets)
         if self._keys.size >= self._keys_max:
             live = np.flatnonzero(self._newest[: self._keys.bound] != _GONE)
             self._keys.trim(live)

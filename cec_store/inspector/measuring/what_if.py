@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from cec_store.errors import CorruptLog, RecoveryError
 from cec_store.format.columns import Ints, flags_of
-from cec_store.format.records import kinds_of, of_windows
+from cec_store.format.records import closes, kinds_of, of_windows
 from cec_store.format.schema import KEY, STATE, RecordKind
 from cec_store.inspector.decoding.keys import key_columns, key_encoder
 from cec_store.inspector.measuring.extent_history import (
@@ -215,7 +215,7 @@ class _Simulator:
             kinds[others] == RecordKind.CHECK.value
         )
         (footprint_rows,) = np.nonzero(is_footprint)
-        closed = np.unique(slots[kinds == RecordKind.RESULT.value])
+        closed = np.unique(slots[closes(kinds)])
         if self._keys.bound > len(self._is_open):
             self._is_open = grown(self._is_open, self._keys.bound)
         closed = closed[(closed >= 0) & self._is_open[closed]]

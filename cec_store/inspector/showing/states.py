@@ -26,7 +26,12 @@ Batches = Iterator[pa.RecordBatch]
 Stored = Callable[[Log], pa.Table]
 """Reads a store that has no log of ours: its columns `family`, `key` and `value`, as bytes."""
 _ROWS = 1 << 16
-_KINDS = {RecordKind.OPEN: "open", RecordKind.CHECK: "update", RecordKind.RESULT: "close"}
+_KINDS = {
+    RecordKind.OPEN: "open",
+    RecordKind.CHECK: "update",
+    RecordKind.RESULT: "close",
+    RecordKind.MERGED: "merge",
+}
 
 
 @dataclass
@@ -253,7 +258,7 @@ class WindowReader:
         rows = np.flatnonzero(of_windows(kinds))
         if not len(rows) or KEY not in records.schema.names:
             return
-        names = np.array(["", *(_KINDS.get(RecordKind(n), "") for n in range(1, 5))], object)
+        names = np.array(["", *(_KINDS.get(kind, "") for kind in RecordKind)], object)
         part = records.take(pa.array(rows))
         yield pa.RecordBatch.from_arrays(
             [

@@ -15,15 +15,16 @@ from numpy.typing import NDArray
 
 from cec_store.format.columns import values_of
 from cec_store.format.frame import FrameHeader
-from cec_store.format.records import inputs_of, kinds_of
+from cec_store.format.records import closes, inputs_of, kinds_of
 from cec_store.format.schema import KEY, TIMESTAMP, RecordKind, RecordSchema
 from cec_store.inspector.decoding.keys import key_columns, key_encoder
 from cec_store.operators.keys.words import grown
 
 _CLOSED = np.iinfo(np.int64).max
-# Order of records within a step: output, determinants, OPEN, CHECK. Unknown kinds come last.
+# Order within a step: output and MERGED, determinants, OPEN, CHECK. Unknown kinds come last.
 _RANKS = np.full(256, 9, np.int8)
-_RANKS[[RecordKind.DATA.value, RecordKind.RESULT.value, RecordKind.GAP.value]] = 0
+_RANKS[[RecordKind.DATA.value, RecordKind.RESULT.value]] = 0
+_RANKS[[RecordKind.GAP.value, RecordKind.MERGED.value]] = 0
 _RANKS[RecordKind.DETERMINANT.value] = 1
 _RANKS[RecordKind.OPEN.value] = 2
 _RANKS[RecordKind.CHECK.value] = 3
@@ -67,7 +68,7 @@ class WindowRecount:
         # The newest record of a key decides: of equal codes the last one.
         newest, from_end = np.unique(codes[::-1], return_index=True)
         decisive = rows[len(rows) - 1 - from_end]
-        is_open = kinds[decisive] != RecordKind.RESULT.value
+        is_open = ~closes(kinds[decisive])
         was_open = self._last[newest] != _CLOSED
         self.open_windows += int(is_open.sum()) - int(was_open.sum())
         self._last[newest] = np.where(is_open, first_offset + decisive, _CLOSED)

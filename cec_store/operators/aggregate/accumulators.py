@@ -3,7 +3,9 @@
 Floats are folded in strictly from the first row to the last (``ufunc.at`` goes through its
 indexes one by one, where ``reduceat`` would sum pairwise), integers are summed exactly, and an
 average is divided only at the end. A window's state does therefore not depend, bit for bit, on how
-the input was cut into steps.
+the input was cut into steps. Those of windows that are merged do not depend on the order of the
+rows either: their sums of floats are :mod:`unordered_sums <.unordered_sums>`, and of extremes
+that are equal, or NaN, one stands for all.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from numpy.typing import NDArray
 
 from cec_store.errors import SchemaMismatch
 from cec_store.format.columns import Ints, values_of
-from cec_store.operators.aggregate import exact_sums
+from cec_store.operators.aggregate import exact_sums, unordered_sums
 from cec_store.operators.keys.encoder import fixed_column, valid_of
 
 Arrays = list[NDArray[Any]]
@@ -35,6 +37,8 @@ class _Part:
     data_type: pa.DataType
     dtype: str
     is_of_unsigned_64: bool = False
+    is_unordered: bool = False
+    """True where its windows may be merged."""
     adder: exact_sums.Adder = field(default_factory=exact_sums.Adder, compare=False)
 
     @property
@@ -46,10 +50,17 @@ class _Part:
         """Return True for a sum of integers, which is no NumPy integer."""
         return self.function == "sum" and self.dtype != "f8"
 
+    @property
+    def is_unordered_sum(self) -> bool:
+        """Return True for a sum of floats in any order, which is no NumPy float."""
+        return self.is_unordered and self.function == "sum" and self.dtype == "f8"
+
     def empty(self, count: int) -> NDArray[Any]:
         """The accumulator before the first value."""
         if self.is_exact:
             return np.zeros(count, exact_sums.EXACT)
+        if self.is_unordered_sum:
+            return np.zeros(count, unordered_sums.UNORDERED)
         if self.function in ("count", "sum"):
             return np.zeros(count, self.dtype)
         is_min = self.function == "min"
@@ -68,13 +79,32 @@ class _Part:
         if self.is_exact:
             self.adder.add(into, at, values)
             return
+        if self.is_unordered_sum:
+            unordered_sums.add(into, at, values)
+            return
+        if self.is_unordered and self.dtype == "f8":
+            values = values + 0.0  # -0.0 becomes 0.0
+            values[np.isnan(values)] = np.nan
         fold = {"sum": np.add, "min": np.minimum, "max": np.maximum}[self.function]
         with np.errstate(invalid="ignore", over="ignore"):  # inf - inf is NaN, without a warning
             fold.at(into, at, values)
 
+    def merge(self, into: NDArray[Any], at: Ints, others: NDArray[Any]) -> None:
+        """Fold what ``others[i]`` has taken into window ``at[i]``."""
+        if self.is_exact:
+            self.adder.merge(into, at, others)
+        elif self.is_unordered_sum:
+            unordered_sums.merge(into, at, others)
+        else:
+            fold = {"count": np.add, "min": np.minimum, "max": np.maximum}[self.function]
+            with np.errstate(invalid="ignore"):  # of a NaN
+                fold.at(into, at, others)
+
     def from_column(self, column: pa.Array) -> NDArray[Any]:
         """The inverse of :meth:`column_of`."""
-        if self.data_type == exact_sums.SUM_TYPE:
+        if self.is_unordered_sum:
+            values = unordered_sums.from_column(column)
+        elif self.data_type == exact_sums.SUM_TYPE:
             words = values_of(column, "V16").view(np.int64).reshape(-1, 2)
             values = exact_sums.from_words([words[:, 0], words[:, 1]])
         elif self.is_exact:
@@ -90,6 +120,8 @@ class _Part:
     @property
     def result_type(self) -> pa.DataType:
         """The type of what is put out: a sum of integers has 64 bits, with a sign or without."""
+        if self.is_unordered_sum:
+            return pa.float64()
         if not self.is_exact:
             return self.data_type
         return pa.uint64() if self.is_of_unsigned_64 else pa.int64()
@@ -99,6 +131,9 @@ class _Part:
 
         Raises :class:`SchemaMismatch` where a sum leaves it.
         """
+        if self.is_unordered_sum:
+            totals = unordered_sums.totals(values)
+            return fixed_column(pa.float64(), [totals.view(np.int64)], valid)
         if not self.is_exact:
             return self.column_of(values, valid)
         first, second = exact_sums.to_words(values)
@@ -115,6 +150,8 @@ class _Part:
         if self.is_exact:
             words = exact_sums.to_words(values)
             return fixed_column(self.data_type, words[: self.data_type.bit_width // 64], valid)
+        if self.is_unordered_sum:
+            return fixed_column(self.data_type, unordered_sums.to_words(values), valid)
         if self.dtype == "f8":
             size = self.data_type.bit_width // 8
             values = values.astype(f"f{size}", copy=False).view(f"i{size}").astype(np.int64)
@@ -130,7 +167,14 @@ class Accumulators:
     float64 nearest to the true one. A NaN makes a float extreme NaN.
     """
 
-    def __init__(self, aggregates: Mapping[str, Sequence[str]], schema: pa.Schema) -> None:
+    def __init__(
+        self,
+        aggregates: Mapping[str, Sequence[str]],
+        schema: pa.Schema,
+        *,
+        can_merge: bool = False,
+    ) -> None:
+        """Windows may be merged where ``can_merge``, and sums of floats are then in no order."""
         self._outputs: list[tuple[str, str, str | None]] = []
         parts: dict[str, _Part] = {}
         for name, (function, *columns) in aggregates.items():
@@ -140,7 +184,7 @@ class Accumulators:
                 continue
             needed = ["count"] if function == "count" else ["count", function]
             for function in needed:
-                part = _part("sum" if function == "avg" else function, column, schema)
+                part = _part("sum" if function == "avg" else function, column, schema, can_merge)
                 if part is None:
                     kind = schema.field(column).type
                     raise ValueError(
@@ -172,6 +216,11 @@ class Accumulators:
                     whole = _numbers(column, part.dtype)
                     values[part.dtype] = whole[rows if taken is None else rows[taken]]
                 part.fold(into[place], windows, values.get(part.dtype, windows))
+
+    def merge(self, arrays: Arrays, into: Ints, merged: Ints) -> None:
+        """Fold all that window ``merged[i]`` has taken into window ``into[i]``."""
+        for part, values in zip(self._parts, arrays, strict=True):
+            part.merge(values, into, values[merged])
 
     def states(self, arrays: Arrays) -> list[pa.Array]:
         """State columns; an accumulator that has taken no value is null."""
@@ -209,8 +258,11 @@ class Accumulators:
 
     def _average(self, name: str, arrays: Arrays, counts: Ints) -> NDArray[np.float64]:
         sums = arrays[self._place[name]]
-        if self._parts[self._place[name]].is_exact:
+        part = self._parts[self._place[name]]
+        if part.is_exact:
             return exact_sums.averages(sums, counts)
+        if part.is_unordered_sum:
+            sums = unordered_sums.totals(sums)
         average: NDArray[np.float64] = sums / counts
         return average
 
@@ -241,7 +293,7 @@ def _checked_column(
     return columns[0]
 
 
-def _part(function: str, column: str, schema: pa.Schema) -> _Part | None:
+def _part(function: str, column: str, schema: pa.Schema, can_merge: bool) -> _Part | None:
     """``None`` where the function does not take a column of such a type."""
     data_type = schema.field(column).type
     if function == "count":
@@ -250,7 +302,8 @@ def _part(function: str, column: str, schema: pa.Schema) -> _Part | None:
     is_unsigned = pa.types.is_unsigned_integer(data_type)
     if function == "sum" and (is_integer or is_float):
         if is_float:
-            return _Part(function, column, pa.float64(), "f8")
+            state_type = unordered_sums.SUM_TYPE if can_merge else pa.float64()
+            return _Part(function, column, state_type, "f8", is_unordered=can_merge)
         is_wide = data_type.bit_width == 64
         state_type = exact_sums.SUM_TYPE if is_wide else pa.int64()
         dtype = "u8" if is_unsigned else "i8"
@@ -258,7 +311,7 @@ def _part(function: str, column: str, schema: pa.Schema) -> _Part | None:
     is_time = pa.types.is_temporal(data_type) and not pa.types.is_interval(data_type)
     if function != "sum" and (is_integer or is_float or is_time):
         dtype = "f8" if is_float else "u8" if is_unsigned else "i8"
-        return _Part(function, column, data_type, dtype)
+        return _Part(function, column, data_type, dtype, is_unordered=can_merge)
     return None
 
 

@@ -1,13 +1,14 @@
 """Windowed aggregates: the operator by which the paper explains eventual checkpoints (II, III).
 
-Results leave in the order (row that closed the window, end of a time window, row that opened
-it). All three follow from a window's state, so the order is the same after a recovery.
+Results leave in the order (row that closed the window, end of a time window or session, row that
+opened it). All three follow from a window's state, so the order is the same after a recovery.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Union
 
 import numpy as np
 import pyarrow as pa
@@ -19,15 +20,17 @@ from cec_store.format.schema import RecordKind
 from cec_store.operators.aggregate.accumulators import Accumulators
 from cec_store.operators.aggregate.count_slots import CountSlots
 from cec_store.operators.aggregate.deadlines import DEADLINE, Deadlines
+from cec_store.operators.aggregate.session_slots import SessionSlots
 from cec_store.operators.aggregate.slots import ClosedWindows, InputRows, Slots
 from cec_store.operators.aggregate.time_slots import TimeSlots
-from cec_store.operators.aggregate.windows import CountWindow, TimeWindow
+from cec_store.operators.aggregate.windows import CountWindow, SessionWindow, TimeWindow
 from cec_store.operators.contract import Effects, Operator, Step
 from cec_store.operators.keys.encoder import key_type, valid_of
 from cec_store.operators.taxonomy import Chance, NetworkType, chance_of_order
 
 GROUP_OF_ALL = pa.field("_all", pa.bool_())
 """Key column of windows that go by no group and do not start at a time: always true."""
+Window = Union[CountWindow, TimeWindow, SessionWindow]  # noqa: UP007 - is evaluated
 ENTRIES_MAX = 1 << 20
 """Rows times open windows a row that are worked on at once."""
 
@@ -42,18 +45,21 @@ class Aggregate(Operator):
     Sums of integers are exact: uint64 of uint64 and int64 of all others; one that leaves that is
     a :class:`SchemaMismatch`. An average of integers is the float64 nearest to the exact one.
 
-    ``event_time`` names the column that time windows go by (a timestamp, a date, or integers
-    that are microseconds since the epoch); left out, it is the row's timestamp.
+    ``event_time`` names the column that time windows and sessions go by (a timestamp, a date, or
+    integers that are microseconds since the epoch); left out, it is the row's timestamp.
 
     A window's key is its group; a time window's is also ``_window``, its start in microseconds,
-    and so, where count windows overlap, is its ordinal. The key of count windows without a group
-    has ``_all``, which is true. A time-windowed operator remembers its watermark as one more
-    window, whose key is null.
+    and so, where count windows overlap, is its ordinal. A session's is the time of the row that
+    opened it. The key of count windows without a group has ``_all``, which is true. An operator
+    over time windows or sessions remembers its watermark as one more window, whose key is null.
+
+    A row joins the sessions within its gap into the one that opened first; the others leave no
+    result. Sums of floats in sessions are exact before they are rounded, in any order of rows.
 
     With ``timeout_us`` a window that has been open for so long by the clock leaves its result as it
     is, before the next row is taken; rows that come for it later open it anew, for a second result.
-    With ``by_arrival`` several inputs are taken as they come, and not by their timestamps; with
-    ``idle_timeout_us`` one without rows is waited for no longer than that.
+    Sessions have no timeout. With ``by_arrival`` several inputs are taken as they come, and not by
+    their timestamps; with ``idle_timeout_us`` one without rows is waited for no longer than that.
 
     Raises ``ValueError`` for columns or functions that do not fit.
 
@@ -71,7 +77,7 @@ class Aggregate(Operator):
         *,
         group_by: Sequence[str],
         aggregates: Mapping[str, Sequence[str]],
-        window: CountWindow | TimeWindow,
+        window: Window,
         input_schema: pa.Schema,
         event_time: str | None = None,
         inputs: int = 1,
@@ -85,12 +91,17 @@ class Aggregate(Operator):
         self._event_time = event_time
         input_schema = stored_schema(input_schema)
         groups = [pa.field(name, key_type(_field(input_schema, name).type)) for name in group_by]
-        self._accumulators = Accumulators(aggregates, input_schema)
+        is_session = isinstance(window, SessionWindow)
+        self._accumulators = Accumulators(aggregates, input_schema, can_merge=is_session)
         self._slots: Slots
         key_groups = groups or [GROUP_OF_ALL]
         if isinstance(window, TimeWindow):
             self._slots = TimeSlots(window, groups, self._accumulators)
             self.operator_type = NetworkType.CONVERGENT
+        elif isinstance(window, SessionWindow):
+            self._slots = SessionSlots(window, groups, self._accumulators)
+            self.operator_type = NetworkType.DETERMINISTIC
+            self.can_run_ahead = False
         else:
             self._slots = CountSlots(window, key_groups, self._accumulators)
             self.operator_type = NetworkType.DETERMINISTIC
@@ -121,7 +132,9 @@ class Aggregate(Operator):
 
     @property
     def late_rows(self) -> int:
-        """Rows that came too late for at least one of their windows, since this was made."""
+        """Rows that came too late for at least one of their windows, or for a session, since this
+        was made.
+        """
         return self._slots.late_rows
 
     @property
@@ -142,12 +155,19 @@ class Aggregate(Operator):
             done.append(replace(closed, causes=closed.causes + offset))
         closed = done[0] if len(done) == 1 else _joined(done)
         keys = slots.keys_of(closed.slots, closed.numbers)
+        first = _first_position(step)
+        merged, into = slots.merged()
+        # One that opened in this step has no record that has to be taken back.
+        is_known = slots.opened[merged] < first
+        merged, into = merged[is_known], np.unique(into[is_known])
         effects = Effects(
             rows=self._output(keys, closed),
             keys=keys,
             causes=closed.causes,
-            closed=closed.slots[closed.opened < _first_position(step)],
+            closed=np.concatenate([closed.slots[closed.opened < first], merged]),
             opened=slots.still_open(),
+            merged=slots.keys_of(merged) if len(merged) else None,
+            grown=into[slots.rows[into] > 0],
             renewed=slots.renewed(),
         )
         if self._deadlines is not None:
@@ -212,7 +232,7 @@ class Aggregate(Operator):
 
     def _output(self, keys: pa.StructArray, closed: ClosedWindows) -> pa.RecordBatch:
         columns = [keys.field(place) for place in range(len(self._group_by))]
-        columns += self._slots.output_columns(closed.numbers)
+        columns += self._slots.output_columns(closed)
         columns += self._accumulators.results(closed.arrays, closed.rows)
         return pa.record_batch(columns, schema=self.output_schema)
 
@@ -231,7 +251,8 @@ def _joined(done: list[ClosedWindows]) -> ClosedWindows:
         for name in ("slots", "causes", "rows", "opened", "numbers")
     }
     arrays = [np.concatenate(parts) for parts in zip(*(c.arrays for c in done), strict=True)]
-    return ClosedWindows(**columns, arrays=arrays)
+    spans = [closed.spans for closed in done if closed.spans is not None]
+    return ClosedWindows(**columns, arrays=arrays, spans=np.concatenate(spans) if spans else None)
 
 
 def _field(schema: pa.Schema, name: str) -> pa.Field:
@@ -240,9 +261,14 @@ def _field(schema: pa.Schema, name: str) -> pa.Field:
     return schema.field(name)
 
 
-def _check_timeout(timeout_us: int, window: CountWindow | TimeWindow) -> None:
+def _check_timeout(timeout_us: int, window: Window) -> None:
     if timeout_us < 1:
         raise ValueError(f"a timeout of {timeout_us} microseconds gives up what has just begun")
+    if isinstance(window, SessionWindow):
+        raise ValueError(
+            "sessions have no timeout: one that the clock closed could no longer be told from the "
+            "session that a later row of it opens"
+        )
     if isinstance(window, CountWindow) and window.lanes > 1:
         raise ValueError(
             "count windows that overlap have no timeout: they begin by how many rows a key has "

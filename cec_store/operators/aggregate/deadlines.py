@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from cec_store.format.columns import Ints, values_of
 from cec_store.operators.aggregate.slots import Slots
-from cec_store.operators.aggregate.time_slots import WindowEnds
+from cec_store.operators.aggregate.watermark_slots import WindowEnds
 from cec_store.operators.keys.words import grown
 
 DEADLINE = pa.field("deadline_us", pa.int64())

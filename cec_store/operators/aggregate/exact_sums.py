@@ -61,6 +61,18 @@ class Adder:
             np.add.at(into["low"], place, (part & mask).astype(np.int64))
             _carry(into, place)
 
+    def merge(self, into: NDArray[Any], at: Ints, others: NDArray[Any]) -> None:
+        """Add the sum ``others[i]`` to sum ``at[i]``."""
+        self._reach = _LOW_MAX
+        low = others["low"]
+        others_high, others_low = others["high"] + (low >> _LOW_BITS), low & _LOW_MASK
+        for start in range(0, len(at), _CHUNK_ROWS):
+            place = at[start : start + _CHUNK_ROWS]
+            _carry(into, place)
+            np.add.at(into["high"], place, others_high[start : start + _CHUNK_ROWS])
+            np.add.at(into["low"], place, others_low[start : start + _CHUNK_ROWS])
+        _carry(into, at)
+
 
 def _carry(into: NDArray[Any], at: Ints) -> None:
     """Bring ``low`` of these sums back between its bounds; a sum may be named many times."""

@@ -60,6 +60,8 @@ class ClosedWindows:
     opened: Ints
     numbers: Ints
     arrays: Arrays
+    spans: Ints | None = None
+    """Times of the first and the last row of sessions in microseconds, shape (windows, 2)."""
 
 
 class Slots(ABC):
@@ -69,7 +71,7 @@ class Slots(ABC):
     output_fields: tuple[pa.Field, ...] = ()
     """Columns by which a row names its window; none where a key has one window at a time."""
     own_fields: tuple[pa.Field, ...] = ()
-    """State beside that of windows, null in theirs."""
+    """State beside what windows of all kinds have, or beside that of windows, null in theirs."""
     own_slots = 0
     """Number of slots of that state, before those of windows."""
     late_rows = 0
@@ -120,9 +122,13 @@ class Slots(ABC):
     def slot_bound(self) -> int:
         """Every slot of a key that has a code is below it."""
 
-    def output_columns(self, numbers: Ints) -> list[pa.Array]:
-        """The columns of ``output_fields`` for windows of these numbers."""
-        return [pa.array(numbers)] if self.output_fields else []
+    def output_columns(self, closed: ClosedWindows) -> list[pa.Array]:
+        """The columns of ``output_fields`` for these windows."""
+        return [pa.array(closed.numbers)] if self.output_fields else []
+
+    def own_columns(self, slots: Ints) -> list[pa.Array]:
+        """The columns of ``own_fields`` for these slots' windows."""
+        return [pa.nulls(len(slots), field.type) for field in self.own_fields]
 
     def begin_step(self) -> None:
         """Forget what the last step opened, and restored positions: catching up is over."""
@@ -132,6 +138,10 @@ class Slots(ABC):
     def renewed(self) -> Ints:
         """See :attr:`Effects.renewed`."""
         return NO_SLOTS
+
+    def merged(self) -> tuple[Ints, Ints]:
+        """Slots of windows that went into others in this step, and slots of those others."""
+        return NO_SLOTS, NO_SLOTS
 
     def still_open(self) -> Ints:
         """Slots of the windows that opened in this step and have not closed in it."""
@@ -160,7 +170,7 @@ class Slots(ABC):
     def snapshot(self, slots: Ints) -> tuple[pa.StructArray, pa.StructArray]:
         """Keys and states of these slots' windows."""
         columns = [pa.array(self.rows[slots]), pa.array(self.opened[slots])]
-        columns += [pa.nulls(len(slots), field.type) for field in self.own_fields]
+        columns += self.own_columns(slots)
         columns += self.accumulators.states([values[slots] for values in self.arrays])
         states = pa.StructArray.from_arrays(columns, fields=list(self.state_schema))
         return self.keys_of(slots), states

@@ -6,75 +6,32 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cec_store.format.columns import Ints, flags_of
+from cec_store.format.columns import Ints
 from cec_store.operators.aggregate.accumulators import Accumulators
-from cec_store.operators.aggregate.slots import (
-    WINDOW_NUMBER,
-    ClosedWindows,
-    InputRows,
-    Slots,
-)
+from cec_store.operators.aggregate.slots import ClosedWindows, InputRows
+from cec_store.operators.aggregate.watermark_slots import TIME, WatermarkSlots, WindowEnds
 from cec_store.operators.aggregate.windows import TimeWindow
 from cec_store.operators.contract import NO_SLOTS
-from cec_store.operators.keys.encoder import KeyEncoder, KeyWords
+from cec_store.operators.keys.encoder import KeyWords
 from cec_store.operators.keys.words import WordTable
 
-_TIME = pa.timestamp("us", "UTC")
 
-
-class WindowEnds:
-    """Slots by the time at which their windows end: a priority queue on whole arrays.
-
-    Kept as sorted runs, each less than half as long as the one before it, so a slot is merged
-    O(log n) times and what is due is the front of O(log n) runs.
-    """
-
-    def __init__(self) -> None:
-        self._runs: list[tuple[Ints, Ints]] = []
-
-    def push(self, ends_us: Ints, slots: Ints) -> None:
-        if not len(slots):
-            return
-        while self._runs and len(self._runs[-1][0]) < 2 * len(slots):
-            held_ends, held_slots = self._runs.pop()
-            ends_us = np.concatenate([held_ends, ends_us])
-            slots = np.concatenate([held_slots, slots])
-        order = np.argsort(ends_us, kind="stable")
-        self._runs.append((ends_us[order], slots[order]))
-
-    def pop(self, watermark_us: int) -> Ints:
-        """Take out the slots whose windows end at or before the watermark."""
-        due = []
-        kept = []
-        for ends_us, slots in self._runs:
-            count = int(np.searchsorted(ends_us, watermark_us, side="right"))
-            due.append(slots[:count])
-            if count < len(slots):
-                kept.append((ends_us[count:], slots[count:]))
-        self._runs = kept
-        return np.concatenate(due) if due else np.empty(0, np.int64)
-
-
-class TimeSlots(Slots):
-    """Time windows: slot 0 is the watermark's, key ``k`` (group and start) has slot ``k + 1``.
+class TimeSlots(WatermarkSlots):
+    """Time windows; the time in a key is the window's start.
 
     A window closes at the first row at or after which the watermark, the largest time seen so
     far, has reached its end. From that row on it is closed for good: later rows of it are late.
     """
 
-    goes_by_time = True
-    output_fields = (pa.field("window_start", _TIME), pa.field("window_end", _TIME))
+    output_fields = (pa.field("window_start", TIME), pa.field("window_end", TIME))
     own_fields = (pa.field("watermark", pa.int64()),)
-    own_slots = 1
 
     def __init__(
         self, window: TimeWindow, groups: list[pa.Field], accumulators: Accumulators
     ) -> None:
-        key_schema = pa.schema([*groups, WINDOW_NUMBER])
-        super().__init__(KeyEncoder(key_schema), key_schema, accumulators)
+        super().__init__(groups, accumulators)
         self._window = window
         self._ends = WindowEnds()
-        self.watermark_us: int | None = None
         self._watermark_before_us: int | None = None
         """The watermark when the step began."""
 
@@ -89,47 +46,20 @@ class TimeSlots(Slots):
         is_same = self._watermark_before_us in (None, self.watermark_us)
         return NO_SLOTS if is_same else np.zeros(1, np.int64)
 
-    def output_columns(self, numbers: Ints) -> list[pa.Array]:
-        starts_us, ends_us = pa.array(numbers), pa.array(numbers + self._window.size_us)
-        return [starts_us.cast(_TIME), ends_us.cast(_TIME)]
-
-    def snapshot(self, slots: Ints) -> tuple[pa.StructArray, pa.StructArray]:
-        is_mark = np.equal(slots, 0)
-        windows = slots[~is_mark]
-        keys, states = super().snapshot(windows)
-        if is_mark.any():
-            # The watermark stands after the windows, and is taken from there to its place.
-            mark = {"watermark": self.watermark_us}
-            states = pa.concat_arrays([states, pa.array([mark], states.type)])
-            place = np.where(is_mark, len(windows), np.cumsum(~is_mark) - 1)
-            keys = keys.take(pa.array(place, mask=is_mark))
-            states = states.take(pa.array(place))
-        return keys, states
-
-    def restore(self, keys: pa.StructArray, states: pa.StructArray) -> Ints:
-        is_mark = flags_of(keys.is_null())
-        if is_mark.any():
-            self.watermark_us = states.field("watermark")[int(np.flatnonzero(is_mark)[0])].as_py()
-            self.open_count += int(self.rows[0] == 0)
-            self.rows[0] = 1
-        windows = pa.array(np.flatnonzero(~is_mark))
-        slots = np.zeros(len(keys), np.int64)
-        slots[~is_mark] = super().restore(keys.take(windows), states.take(windows))
-        return slots
+    def output_columns(self, closed: ClosedWindows) -> list[pa.Array]:
+        starts_us = pa.array(closed.numbers)
+        ends_us = pa.array(closed.numbers + self._window.size_us)
+        return [starts_us.cast(TIME), ends_us.cast(TIME)]
 
     def take(self, rows: InputRows) -> ClosedWindows:
         timed, times_us = self._timed(rows)
         if not len(timed):
             return self.close(NO_SLOTS, NO_SLOTS)
-        if self.watermark_us is None:
-            self.open_count += 1
-            self.rows[0] = 1
-            self.fresh.append(np.zeros(1, np.int64))
-        else:
+        if self.watermark_us is not None:
             times_us = np.append(self.watermark_us, times_us)
         marks_us = np.maximum.accumulate(times_us)[-len(timed) :]
         times_us = times_us[-len(timed) :]
-        self.watermark_us = int(marks_us[-1])
+        self._raise_watermark(int(marks_us[-1]))
 
         starts_us, is_open = self._entries(times_us, marks_us)
         groups = self.keys.words(rows.groups)
@@ -142,7 +72,7 @@ class TimeSlots(Slots):
         np.add.at(self.rows, slots, 1)
         self.accumulators.fold(self.arrays, slots, at, rows.batch)
 
-        due = self._due(self.watermark_us)
+        due = self._due(int(marks_us[-1]))
         ends_us = self.numbers[due] + self._window.size_us
         causes = timed[np.searchsorted(marks_us, ends_us)]
         order = np.lexsort((self.opened[due], ends_us, causes))
@@ -159,24 +89,6 @@ class TimeSlots(Slots):
         codes = self.keys.lookup_words(key)
         self.fold_restored(np.where(codes >= 0, codes + 1, -1), at, rows)
 
-    def codes(self, slots: Ints) -> Ints:
-        return slots - 1
-
-    def place(self, codes: Ints, numbers: Ints) -> Ints:
-        return codes + 1
-
-    @property
-    def slot_bound(self) -> int:
-        return self.keys.bound + 1
-
-    def find(self, keys: pa.StructArray) -> Ints:
-        is_mark = flags_of(keys.is_null())
-        if not is_mark.any():
-            return super().find(keys)
-        slots = np.full(len(keys), int(self.rows[0]) - 1, np.int64)
-        slots[~is_mark] = super().find(keys.take(pa.array(np.flatnonzero(~is_mark))))
-        return slots
-
     def _due(self, watermark_us: int) -> Ints:
         """Slots of open windows that end at or before the watermark."""
         due = self._ends.pop(watermark_us)
@@ -192,14 +104,6 @@ class TimeSlots(Slots):
         slots = np.flatnonzero(self.rows[1 : self.slot_bound]) + 1
         self._ends = WindowEnds()
         self._ends.push(self.numbers[slots] + self._window.size_us, slots)
-
-    def _timed(self, rows: InputRows) -> tuple[Ints, Ints]:
-        """The rows that have a time, and their times."""
-        if rows.has_time is None:
-            return np.arange(len(rows.times_us)), rows.times_us
-        timed = np.flatnonzero(rows.has_time)
-        self.untimed_rows += len(rows.times_us) - len(timed)
-        return timed, rows.times_us[timed]
 
     def _entries(
         self, times_us: Ints, marks_us: Ints | None = None

@@ -9,6 +9,7 @@ window ``k - lanes``.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import index
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,6 +85,40 @@ class TimeWindow:
         if self.size_us % self.advance_us == 0:
             return starts, None
         return starts, starts + self.size_us > times_us[:, None]
+
+
+@dataclass(frozen=True)
+class SessionWindow:
+    """Sessions: rows of a key that lie within ``gap_us`` of one another, by their times.
+
+    Two rows of which no third one stands between are in one session if their times differ by
+    ``gap_us`` microseconds or less. The watermark is the largest time so far less
+    ``watermark_delay_us``. A session closes once the watermark is beyond its last row's time and
+    the gap. A row whose time is below the watermark when it comes is late, and is left out.
+
+    Raises ``ValueError`` unless the gap is 1 or more and the delay 0 or more, both below 2**63, and
+    ``TypeError`` for what is no integer.
+
+    Examples:
+        >>> SessionWindow(30_000_000, watermark_delay_us=5_000_000)
+        SessionWindow(gap_us=30000000, watermark_delay_us=5000000)
+    """
+
+    gap_us: int
+    watermark_delay_us: int = 0
+
+    lanes = 1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "gap_us", index(self.gap_us))
+        object.__setattr__(self, "watermark_delay_us", index(self.watermark_delay_us))
+        if not 1 <= self.gap_us < 2**63:
+            raise ValueError(f"a session needs a gap of 1 microsecond or more, not {self.gap_us}")
+        if not 0 <= self.watermark_delay_us < 2**63:
+            raise ValueError(
+                "a watermark stays behind the largest time by 0 microseconds or more, not "
+                f"{self.watermark_delay_us}"
+            )
 
 
 def _check(size: int, advance: int) -> None:

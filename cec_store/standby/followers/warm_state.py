@@ -18,7 +18,8 @@ from cec_store.checkpoints.last_rows import last_rows
 from cec_store.checkpoints.rebuild import rows_of
 from cec_store.errors import CorruptLog, OutOfRange
 from cec_store.format.columns import Ints, values_of
-from cec_store.format.schema import KEY, KIND, STATE, RecordKind
+from cec_store.format.records import closes, of_windows
+from cec_store.format.schema import KEY, KIND, STATE
 from cec_store.log.chain import Chain
 from cec_store.log.reader import LogReader
 from cec_store.operators.choosing import steps_again
@@ -28,9 +29,6 @@ from cec_store.operators.recovery import Restored, preload
 from cec_store.operators.taxonomy import Chance
 from cec_store.standby.followers.followed_log import FollowedLog, NewRecords
 from cec_store.standby.followers.footprint_ledger import FootprintLedger
-
-KEYED = (RecordKind.OPEN.value, RecordKind.CHECK.value, RecordKind.RESULT.value)
-"""Records that say something of a window."""
 
 
 class WarmState:
@@ -114,12 +112,12 @@ class WarmState:
         if KEY not in new.records.column_names:
             return
         kinds = values_of(new.records.column(KIND), "u1")
-        (keyed,) = np.nonzero(np.isin(kinds, KEYED))
+        (keyed,) = np.nonzero(of_windows(kinds))
         if not len(keyed):
             return
         keys, states = new.records.column(KEY), new.records.column(STATE)
         newest = keyed[last_rows(rows_of(keys, keyed))]
-        is_closed = kinds[newest] == RecordKind.RESULT.value
+        is_closed = closes(kinds[newest])
         if is_closed.any():
             self._ledger.remove(self.operator.let_go(rows_of(keys, newest[is_closed])))
         opened = newest[~is_closed]

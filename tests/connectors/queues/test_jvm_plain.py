@@ -1,5 +1,6 @@
 """The source in the JVM reads what is appended to as well, operators' queues among it."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from cec_store.format.schema import RecordKind, RecordSchema
 from cec_store.log.selection import Selection
 from cec_store.opening import open_queue, queue_at
 from cec_store.storage.stores.by_url import store_at
-from support.spark.jvm_queues import drain, read, refused, write_sums
+from support.spark.jvm_queues import drain, read, refused, write_sums, write_visits
 from support.stores.copies import contents, in_memory
 from support.stores.needed import need
 
@@ -29,10 +30,17 @@ def batch(first: int, count: int) -> pa.RecordBatch:
     return pa.record_batch([pa.array(np.arange(first, first + count))], schema=SCHEMA)
 
 
-@pytest.fixture(scope="module", params=[None, 10**15], ids=["by rows", "and by the clock"])
+WRITERS = {
+    "by rows": write_sums,
+    "and by the clock": partial(write_sums, timeout_us=10**15),
+    "by sessions that merge": write_visits,
+}
+
+
+@pytest.fixture(scope="module", params=WRITERS)
 def sums(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("operator") / "sums"
-    write_sums(path, timeout_us=request.param)
+    WRITERS[request.param](path)
     return path
 
 
@@ -58,6 +66,7 @@ def test_the_queue_of_an_operator_is_read_with_its_control_records(spark: Any, s
     kinds = [RecordKind(number).name.lower() for number in expected.column("_kind").to_pylist()]
     assert found.column("_kind").to_pylist() == kinds
     assert {"open", "result"} <= set(kinds)
+    assert ("merged" in kinds) == ("session_end" in record_schema_of(sums).data.names)
     assert kinds.count("determinant") == int(record_schema_of(sums).determinants)
 
 

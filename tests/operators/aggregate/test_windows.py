@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from cec_store.operators.aggregate.time_slots import WindowEnds
+from cec_store.operators.aggregate.watermark_slots import WindowEnds
 from cec_store.operators.aggregate.windows import CountWindow, TimeWindow
 
 

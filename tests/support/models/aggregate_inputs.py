@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from cec_store.operators.aggregate.aggregate import Aggregate
-from cec_store.operators.aggregate.windows import CountWindow, TimeWindow
-from support.models.reference_operators import Row, make_rows
+from cec_store.operators.aggregate.windows import CountWindow, SessionWindow, TimeWindow
+from support.models.reference_operators import Row, make_rows, plain
 
 SCHEMA = pa.schema(
     {
@@ -64,6 +64,14 @@ TIME_WINDOWS = (
     TimeWindow(25, 10),
     TimeWindow(3, 1),
 )
+SESSION_WINDOWS = (
+    SessionWindow(1),
+    SessionWindow(4, watermark_delay_us=40),
+    SessionWindow(10, watermark_delay_us=10),
+    SessionWindow(10, watermark_delay_us=35),
+    SessionWindow(3, watermark_delay_us=200),
+    SessionWindow(1_000_000),
+)
 
 
 def some(rng: random.Random, values, null_share=0.2):
@@ -98,8 +106,17 @@ def make_input(rng: random.Random, source: int, row_count: int) -> list[Row]:
     return make_rows(source, SCHEMA, columns, times, offsets)
 
 
+def event_time_us(row: Row) -> int | None:
+    """The time in the column ``at``, in microseconds."""
+    at = row.values["at"]
+    return None if at is None else plain(at.replace(tzinfo=datetime.timezone.utc))
+
+
 def aggregates(
-    window: CountWindow | TimeWindow, group_by: list[str], inputs: int = 1, event_time: Any = None
+    window: CountWindow | TimeWindow | SessionWindow,
+    group_by: list[str],
+    inputs: int = 1,
+    event_time: Any = None,
 ) -> Callable[[], Aggregate]:
     """Makes an aggregate over all of these, a new one each time."""
     return partial(

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from cec_store.operators.aggregate.windows import CountWindow, TimeWindow
+from cec_store.operators.aggregate.windows import CountWindow
 from cec_store.operators.contract import InputBatch, Operator, Step
 from cec_store.operators.inputs.merge import merge
 
@@ -166,7 +166,7 @@ class ReferenceAggregate:
                 if function != "count":
                     function = "sum" if function == "avg" else function
                     parts[f"{function}({column[0]})"] = (function, column[0])
-        has_number = isinstance(self.window, TimeWindow) or self.window.lanes > 1
+        has_number = not isinstance(self.window, CountWindow) or self.window.lanes > 1
         states = {}
         for (group, number), window in self.windows.items():
             state = {"rows": len(window.rows), "opened": window.opened}

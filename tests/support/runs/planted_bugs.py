@@ -31,7 +31,9 @@ from cec_store.log.segment import SegmentReader, SegmentWriter
 from cec_store.log.writer import Cursor, LogWriter
 from cec_store.operators import recovery as operator_recovery
 from cec_store.operators.acknowledging import NeededInput
-from cec_store.operators.contract import Step
+from cec_store.operators.aggregate.aggregate import Aggregate
+from cec_store.operators.aggregate.session_slots import SessionSlots
+from cec_store.operators.contract import NO_SLOTS, Step
 from cec_store.operators.inputs.arrivals import InputAgain
 from cec_store.operators.recovery import Restored
 from cec_store.operators.runner import Runner
@@ -536,6 +538,34 @@ def loses_a_determinant() -> None:
         return replace(found, positions=found.positions[:-1], choices=found.choices[:-1])
 
     operator_recovery.determinants_behind = lose
+
+
+@bug
+def leaves_merged_windows_open() -> None:
+    apply = Aggregate.apply
+    Aggregate.apply = lambda self, step: replace(  # type: ignore[method-assign]
+        apply(self, step), merged=None
+    )
+
+
+@bug
+def writes_no_footprint_of_what_was_merged() -> None:
+    apply = Aggregate.apply
+    Aggregate.apply = lambda self, step: replace(  # type: ignore[method-assign]
+        apply(self, step), grown=NO_SLOTS
+    )
+
+
+@bug
+def tells_late_rows_by_the_newest_watermark() -> None:
+    settle = SessionSlots._settle
+
+    def settle_by_the_newest(self: SessionSlots) -> None:
+        if not self._is_settled:
+            self._marks[:] = self._marks[0]
+        settle(self)
+
+    SessionSlots._settle = settle_by_the_newest  # type: ignore[method-assign]
 
 
 @bug

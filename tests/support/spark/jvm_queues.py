@@ -12,7 +12,7 @@ import pytest
 
 from cec_store.opening import open_queue
 from cec_store.operators.aggregate.aggregate import Aggregate
-from cec_store.operators.aggregate.windows import CountWindow
+from cec_store.operators.aggregate.windows import CountWindow, SessionWindow
 from cec_store.operators.inputs.sources import ArrowSource
 from cec_store.operators.runner import Runner, record_schema
 
@@ -44,6 +44,28 @@ def write_sums(path: Path, timeout_us: int | None = None) -> None:
     )
     with open_queue(path, "x", schema=record_schema(operator)) as queue:
         Runner(operator, [ArrowSource(table, "at")], queue).run()
+
+
+def write_visits(path: Path) -> None:
+    """The queue of an operator over sessions, some of which have gone into others."""
+    seconds = [0, 40, 3, 20, 100, 300, 340, 320, 600]
+    table = pa.table(
+        {
+            "at": pa.array([at * 1_000_000 for at in seconds]).cast(pa.timestamp("us", "UTC")),
+            "user": ["ann"] * len(seconds),
+            "price": pa.array(np.arange(len(seconds))),
+            "ms": pa.array(np.arange(len(seconds)) / 3),
+        }
+    )
+    operator = Aggregate(
+        group_by=["user"],
+        aggregates={"n": ("sum", "price"), "mean": ("avg", "ms")},
+        window=SessionWindow(25_000_000, watermark_delay_us=100_000_000),
+        event_time="at",
+        input_schema=table.schema,
+    )
+    with open_queue(path, "x", schema=record_schema(operator)) as queue:
+        Runner(operator, [ArrowSource(table, "at")], queue, step_rows_max=1).run()
 
 
 def read(session: Any, path: Path, **options: str) -> Any:

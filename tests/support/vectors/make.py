@@ -129,6 +129,18 @@ GAP_ROWS = [
     {"_kind": 6, "_timestamp": 12, "_input_0": 30, "_input_1": 9, "_key": None, "_state": None,
      "carrier": None, "mean": None},
 ]  # fmt: skip
+MERGED_ROWS = [
+    {"_kind": 4, "_timestamp": 20, "_input_0": 6, "_input_1": 5, "_state": None,
+     "_key": {"carrier": "AA", "window": 7}, "carrier": "AA", "mean": 1.5},
+    {"_kind": 7, "_timestamp": 21, "_input_0": 7, "_input_1": 5, "_state": None,
+     "_key": {"carrier": "UA", "window": 40}, "carrier": None, "mean": None},
+    {"_kind": 7, "_timestamp": 21, "_input_0": 7, "_input_1": 5, "_state": None,
+     "_key": {"carrier": None, "window": -3}, "carrier": None, "mean": None},
+    {"_kind": 3, "_timestamp": 21, "_input_0": 7, "_input_1": 5, "carrier": None, "mean": None,
+     "_key": {"carrier": "UA", "window": 9}, "_state": {"count": 3, "delays": [0.5]}},
+    {"_kind": 3, "_timestamp": 21, "_input_0": 7, "_input_1": 5, "carrier": None, "mean": None,
+     "_key": {"carrier": None, "window": -8}, "_state": {"count": 2, "delays": []}},
+]  # fmt: skip
 EXTREME_ROWS = plain_rows((MIN_TIMESTAMP_US, 1), (0, 2), (MAX_TIMESTAMP_US, 3))
 
 
@@ -314,6 +326,12 @@ FRAMES: dict[str, tuple[str, dict[str, int], dict[str, Any]]] = {
         {"type": 1, "codec": 1, "record_count": 1, "min_timestamp_us": 12, "max_timestamp_us": 12,
          "flags": 2, "extent_records": 0, "input_upto": 39, "open_windows": 0},
         {"schema": "operator", "rows": GAP_ROWS},
+    ),
+    "frame-batch-merged": (
+        "Two windows that went into others, behind a result; the others have footprints.",
+        {"type": 1, "codec": 1, "record_count": 5, "min_timestamp_us": 20, "max_timestamp_us": 21,
+         "flags": 2, "extent_records": 2, "input_upto": 12, "open_windows": 2},
+        {"schema": "operator", "rows": MERGED_ROWS},
     ),
     "frame-batch-extreme": (
         "The smallest and the largest timestamp; the first of all frames of its stream.",
@@ -736,7 +754,7 @@ def write() -> None:
 
 
 if __name__ == "__main__":
-    rows = [*OPERATOR_ROWS, *CHANCE_ROWS, *GAP_ROWS]
+    rows = [*OPERATOR_ROWS, *CHANCE_ROWS, *GAP_ROWS, *MERGED_ROWS]
     assert {row["_kind"] for row in rows} == set(RecordKind)
     assert {fields["type"] for _, fields, _ in FRAMES.values()} | {FrameType.COMMIT} == set(
         FrameType

@@ -37,7 +37,7 @@ private[cecstore] final case class SourceOptions(path: String, starting: Bound, 
 
 /** The options of the source; names, precedence, defaults and errors are the Kafka source's. */
 private[cecstore] object SourceOptions {
-  val KindNames: IndexedSeq[String] = IndexedSeq("data", "open", "check", "result", "determinant", "gap")
+  val KindNames: IndexedSeq[String] = IndexedSeq("data", "open", "check", "result", "determinant", "gap", "merged")
   val OutputKinds: Set[Byte] = Set(1, 4)
   private val MaxRecordsPerPartition = 1000000L
   private val DelayUnitsS =
