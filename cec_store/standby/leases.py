@@ -25,7 +25,7 @@ from typing import NamedTuple
 from cec_store.errors import StoreUnreachable
 from cec_store.standby.beats import Beats
 from cec_store.standby.lease import Lease
-from cec_store.standby.lease_format import Beat, BeatKind, Tenure
+from cec_store.standby.lease_format import Beat, BeatKind, Cause, Tenure
 from cec_store.standby.lease_objects import LeaseObjects
 from cec_store.storage.forking import OwnProcess
 from cec_store.storage.names import LEASES_FOLDER
@@ -109,6 +109,8 @@ class Leases:
         keep_alive: KeepAlive | None = None,
         after: int | None = None,
         is_alive: Callable[[], bool] = lambda: True,
+        note: Callable[[], bytes] = bytes,
+        cause: Cause = Cause.START,
     ) -> Lease:
         """Become the holder, and stay it until released: a thread of this process gives the beats.
 
@@ -123,12 +125,14 @@ class Leases:
             after: The number of the tenure that is over; 0 where there was none.
             is_alive: Asked before each sign of life, by that thread. There is none while it hangs
                 or says no.
+            note: Returns at most 4,096 bytes, which the next sign of life tells to watchers.
+            cause: Reason of this tenure, for others.
 
         Raises:
             LeaseHeld: its holder is alive; or, with ``after``, somebody else was quicker.
             StorageError: the place cannot be read or written.
         """
-        objects = LeaseObjects(self._place, self._options, name)
+        objects = self.objects(name)
         rule = keep_alive or KeepAlive()
         told = holder or f"{platform.node()}:{current_process().pid}"
         tenure = Tenure(
@@ -138,8 +142,9 @@ class Leases:
             objects.kept_in,
             round(rule.period_s * 1e6),
             rule.misses,
+            cause,
         )
-        return Lease(name, tenure, objects.claim(tenure), objects, is_alive)
+        return Lease(name, tenure, objects.claim(tenure), objects, is_alive, note)
 
     def check_is_free(self, name: str) -> None:
         """Return where the holder gives no sign of life within a few of its periods.
@@ -152,7 +157,7 @@ class Leases:
         """
         seen = self.sight(name)
         if seen.is_alive:
-            raise LeaseObjects(self._place, self._options, name).held(seen.holder)
+            raise self.objects(name).held(seen.holder)
 
     def sight(self, name: str, *, locks: bool = True, longest_s: float | None = None) -> Sighting:
         """Look until the holder has given a sign of life, or is silent.
@@ -176,6 +181,14 @@ class Leases:
             return seen
         finally:
             watch.close()
+
+    def objects(self, name: str) -> LeaseObjects:
+        """Return the objects of one lease.
+
+        Raises:
+            ValueError: not a lease's name.
+        """
+        return LeaseObjects(self._place, self._options, name)
 
     def names(self) -> list[str]:
         """Return the names of the leases that somebody holds or has held, in order."""
@@ -204,7 +217,7 @@ class Leases:
         Raises:
             ValueError: not a lease's name.
         """
-        objects = LeaseObjects(self._place, self._options, name)
+        objects = self.objects(name)
         return Watch(objects, name, keep_alive, locks=locks)
 
 
@@ -254,6 +267,11 @@ class Watch:
         if self._given is None and self._tenure is not None:
             return KeepAlive(self._tenure.period_us / 1e6, self._tenure.misses)
         return self._given or KeepAlive()
+
+    @property
+    def note(self) -> bytes:
+        """Bytes that the last sign of life told; empty before there was one."""
+        return b"" if self._beat is None else self._beat.note
 
     @property
     def pause_s(self) -> float:

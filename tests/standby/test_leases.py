@@ -375,7 +375,8 @@ def test_leases_in_memory_are_those_of_this_process() -> None:
 
 TENURE = Tenure(8, "node:1", "0123456789abcdef" * 2, KeptIn.LMDB, 100_000, 3)
 TENURE_BYTES = (
-    b'{"holder": "node:1", "kept_in": "lmdb", "misses": 3, "number": 8, "period_us": 100000, '
+    b'{"cause": "start", "holder": "node:1", "kept_in": "lmdb", "misses": 3, "number": 8, '
+    b'"period_us": 100000, '
     b'"token": "0123456789abcdef0123456789abcdef", "version": 1}'
 )
 BEAT_BYTES = bytes.fromhex("0123456789abcdef0123456789abcdef29000000000000000100000077bf8ece")

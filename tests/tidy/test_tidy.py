@@ -76,8 +76,9 @@ ORDER = {
     "operators.ordering": "bubble sort",
     "standby": """
         schemes costs costs_here lease_format beats lease_objects lease leases
-        followers skipping queue_input refusals takeover standby
+        followers skipping queue_input refusals takeover standby nodes
     """,
+    "standby.nodes": "notes orders election members damping job node warming",
     "standby.followers": "followed_log footprint_ledger warm_state held_output shadow",
     "placement": """
         layout loads allocation updating optimum protocols plans drafting adaptation
@@ -152,7 +153,7 @@ ORDER = {
     """,
     "verbs.spark": "session stored_state spark",
     "verbs.fleet": "stopping going_back checkpoints monitor fleet",
-    "verbs.standby": "advise passive",
+    "verbs.standby": "advise passive nodes waiting_nodes standby",
     "verbs.sizing": "size",
 }
 RANKS = {
