@@ -91,6 +91,8 @@ class Node:
         self._waits_because = ""
         self.note = NodeNote()
         """State and position, which the next sign of life tells."""
+        self.decided_by: View | None = None
+        """View by which this node has decided to take over last."""
 
     def run(self, goes_on: Callable[[], bool] = lambda: True) -> None:
         """Stand by and work in turns until ``goes_on`` says no, which is asked between steps.
@@ -137,10 +139,11 @@ class Node:
             with suppress(StoreUnreachable):  # a store that does not answer says nothing
                 standby, is_idle = self._followed(standby)
                 seen = self._watch.look()
-                decision = elect(self._view(seen, standby), self._rules)
+                view = self._view(seen)
+                decision = elect(view, self._rules)
                 self._waits(decision)
                 if decision.cause is not None:
-                    taken = self._take(standby, seen, decision)
+                    taken = self._take(standby, view, decision)
                     if taken is not None:
                         return taken
                     standby = None if standby is None or standby.is_over else standby
@@ -169,7 +172,7 @@ class Node:
         self._tell(replace(self.note, state=state, position=position, end=end), "follows")
         return standby, is_idle
 
-    def _view(self, seen: Sighting, standby: Standby | None) -> View:
+    def _view(self, seen: Sighting) -> View:
         if seen.sign is Sign.ALIVE:
             self._vacant = None
             return View(self.name, seen.sign, seen.tenure, seen.holder, ())
@@ -191,20 +194,21 @@ class Node:
             order=self._orders.newest(),
         )
 
-    def _take(self, standby: Standby | None, seen: Sighting, decision: Decision) -> Takeover | None:
+    def _take(self, standby: Standby | None, view: View, decision: Decision) -> Takeover | None:
         """Take over; ``None`` where another node was quicker, or nothing can be taken over."""
         assert decision.cause is not None
+        self.decided_by = view
         hold = partial(
             self._leases.hold,
             self._lease_name,
             holder=self.name,
             keep_alive=self._keep_alive,
-            after=seen.tenure,
+            after=view.tenure,
             cause=decision.cause,
         )
         _log.warning(
             "%s: %s takes over from %r (%s): %s",
-            self._leases.path, self.name, seen.holder, decision.cause.value, decision.reason,
+            self._leases.path, self.name, view.holder, decision.cause.value, decision.reason,
         )  # fmt: skip
         try:
             if standby is not None:
@@ -213,7 +217,7 @@ class Node:
         except (LeaseHeld, Fenced) as error:
             _log.warning("%s: %s was not first: %s", self._leases.path, self.name, error)
         except (StandbyRefused, RecoveryError) as error:
-            self._refused_tenure = seen.tenure
+            self._refused_tenure = view.tenure
             self._tell(replace(self.note, state=NodeState.REFUSED, reason=str(error)), str(error))
         return None
 
