@@ -16,7 +16,7 @@ from support.standby.two_nodes import expected
 
 pytestmark = pytest.mark.crash
 
-TAKEOVERS = crash_count(8, 100)
+TAKEOVERS = crash_count(6, 100)
 QUICK = [("count windows", Scheme.PASSIVE), ("time windows", Scheme.ACTIVE)]
 CASES = [
     (operator, scheme)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from cec_store.standby.lease_format import Cause
 from cec_store.standby.leases import Sign
-from cec_store.standby.nodes.election import Member, Rules, View, elect
+from cec_store.standby.nodes.election import Member, NodeRules, View, elect
 from cec_store.standby.nodes.notes import NodeNote, NodeState
 from cec_store.standby.nodes.orders import Order
 from support.runs.counts import crash_count
@@ -17,7 +17,7 @@ from support.standby.node_world import SILENT_AFTER_S, World
 
 pytestmark = pytest.mark.crash
 
-RULES = Rules(lag_max=100, damping_s=30.0, turn_s=1.0)
+RULES = NodeRules(lag_max=100, damping_s=30.0, turn_s=1.0)
 END = 1_000
 
 
@@ -34,7 +34,7 @@ def view(me: str, **more: object) -> View:
     })  # fmt: skip
 
 
-def causes(rules: Rules = RULES, **more: object) -> dict[str, Cause | None]:
+def causes(rules: NodeRules = RULES, **more: object) -> dict[str, Cause | None]:
     return {me: elect(view(me, **more), rules).cause for me in "abc"}
 
 
@@ -50,7 +50,7 @@ def test_of_equal_ones_the_first_by_name_does() -> None:
 def test_the_next_one_waits_a_turn_for_each_that_is_ahead() -> None:
     assert causes(vacant_s=0.99)["a"] is None
     assert causes(vacant_s=1.0)["a"] is Cause.FAILOVER
-    near = Rules(damping_s=30.0)
+    near = NodeRules(damping_s=30.0)
     assert causes(near, vacant_s=1.99)["c"] is None
     assert causes(near, vacant_s=2.0)["c"] is Cause.FAILOVER
 
@@ -113,9 +113,9 @@ def test_an_order_to_one_that_lags_too_far_needs_to_say_so() -> None:
 
 def test_one_that_follows_nothing_comes_last_and_has_no_lag() -> None:
     cold = [member("a", None), member("b", 0)]
-    assert causes(Rules(), members=cold)["b"] is Cause.FAILOVER
+    assert causes(NodeRules(), members=cold)["b"] is Cause.FAILOVER
     assert causes(RULES, members=[member("a", None)], vacant_s=1e6)["a"] is None
-    assert causes(Rules(), members=[member("a", None)])["a"] is Cause.FAILOVER
+    assert causes(NodeRules(), members=[member("a", None)])["a"] is Cause.FAILOVER
 
 
 def test_before_the_first_primary_any_node_may_begin() -> None:
@@ -132,7 +132,7 @@ def test_before_the_first_primary_any_node_may_begin() -> None:
 )  # fmt: skip
 def test_rules_that_nobody_can_keep_are_refused(wrong: dict[str, object], named: str) -> None:
     with pytest.raises(ValueError, match=named):
-        Rules(**wrong)  # type: ignore[arg-type]
+        NodeRules(**wrong)  # type: ignore[arg-type]
 
 
 # -- random histories -------------------------------------------------------------------------
@@ -177,7 +177,7 @@ def check_takeover(world: World) -> None:
 
 def run_world(seed: int, steps: int) -> World:
     rng = random.Random(seed)
-    rules = Rules(
+    rules = NodeRules(
         lag_max=rng.choice([None, 0, 100]), damping_s=rng.choice([0.0, 1.0, 5.0]),
         turn_s=rng.choice([0.2, 1.0]),
     )  # fmt: skip
@@ -229,7 +229,7 @@ def test_somebody_works_in_the_end_if_somebody_may(seed: int) -> None:
 def test_the_most_caught_up_takes_over_after_a_kill(seed: int) -> None:
     """Nodes look in any order, and what they see of each other is at most a look old."""
     rng = random.Random(seed)
-    world = World("abcd", Rules(damping_s=0.0, turn_s=1.0), rng)
+    world = World("abcd", NodeRules(damping_s=0.0, turn_s=1.0), rng)
     for name in world.nodes:
         world.passes(0.05)
         world.looks(name)

@@ -78,7 +78,7 @@ ORDER = {
         schemes costs costs_here lease_format beats lease_objects lease leases
         followers skipping queue_input refusals takeover standby nodes
     """,
-    "standby.nodes": "notes orders election members damping job node warming",
+    "standby.nodes": "notes orders election members damping job node asking warming",
     "standby.followers": "followed_log footprint_ledger warm_state held_output shadow",
     "placement": """
         layout loads allocation updating optimum protocols plans drafting adaptation
@@ -149,11 +149,11 @@ ORDER = {
     "verbs.upkeep": "by_log by_reference",
     "verbs": """
         arguments spark upkeep extent verify doctor dump state changes diff replay tail watch report
-        consumers trim reindex fork moving demo standby sizing fleet
+        consumers trim reindex fork moving demo sizing fleet standby
     """,
     "verbs.spark": "session stored_state spark",
     "verbs.fleet": "stopping going_back checkpoints monitor fleet",
-    "verbs.standby": "advise passive nodes waiting_nodes standby",
+    "verbs.standby": "advise passive node nodes standby",
     "verbs.sizing": "size",
 }
 RANKS = {

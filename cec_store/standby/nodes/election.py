@@ -18,11 +18,11 @@ from cec_store.standby.nodes.orders import Order
 
 
 @dataclass(frozen=True)
-class Rules:
-    """Rules by which nodes take over; give all nodes the same.
+class NodeRules:
+    """NodeRules by which nodes take over; give all nodes the same.
 
     Examples:
-        >>> Rules(lag_max=10_000, damping_s=60.0).turn_s
+        >>> NodeRules(lag_max=10_000, damping_s=60.0).turn_s
         1.0
     """
 
@@ -63,7 +63,7 @@ class Member(NamedTuple):
 
 @dataclass(frozen=True)
 class View:
-    """What one node sees at one moment. Seconds are measured by its own clock."""
+    """Facts that one node sees at one moment. Seconds are measured by its own clock."""
 
     me: str
     sign: Sign
@@ -89,7 +89,7 @@ class Decision(NamedTuple):
     """Sentence for people."""
 
 
-def elect(view: View, rules: Rules) -> Decision:
+def elect(view: View, rules: NodeRules) -> Decision:
     """Return whether the node that sees this takes over now."""
     if view.sign is Sign.ALIVE:
         return _wait(f"{view.holder} is at work")
@@ -116,7 +116,7 @@ def elect(view: View, rules: Rules) -> Decision:
     return Decision(_cause(view, is_mine), "this node has read furthest of those that may")
 
 
-def candidates(view: View, rules: Rules, usable: Sequence[Member]) -> list[str]:
+def candidates(view: View, rules: NodeRules, usable: Sequence[Member]) -> list[str]:
     """Return the names of the nodes that may take over by themselves, the best one first."""
 
     def rank(member: Member) -> tuple[int, str]:
@@ -125,7 +125,7 @@ def candidates(view: View, rules: Rules, usable: Sequence[Member]) -> list[str]:
     return [member.name for member in sorted(usable, key=rank) if is_near(member, view, rules)]
 
 
-def is_near(member: Member, view: View, rules: Rules) -> bool:
+def is_near(member: Member, view: View, rules: NodeRules) -> bool:
     """Return True if the node lacks no more of the log than the rules allow."""
     if rules.lag_max is None or view.end is None:
         return True
@@ -137,7 +137,7 @@ def _wait(reason: str) -> Decision:
     return Decision(None, reason)
 
 
-def _told(view: View, rules: Rules, usable: Sequence[Member]) -> Decision | None:
+def _told(view: View, rules: NodeRules, usable: Sequence[Member]) -> Decision | None:
     """Return what an order to switch asks of this node; ``None`` where there is none to follow."""
     name = view.order.names(view.tenure)
     member = next((member for member in usable if member.name == name), None)
@@ -151,7 +151,7 @@ def _told(view: View, rules: Rules, usable: Sequence[Member]) -> Decision | None
     return _wait(f"an order names {name}") if view.vacant_s < rules.turn_s else None
 
 
-def _why_held_back(view: View, rules: Rules) -> str:
+def _why_held_back(view: View, rules: NodeRules) -> str:
     """Return why only the last primary may go on; empty where others may take over."""
     if view.order.is_paused:
         return "takeovers are paused; `cec-store standby resume` or `switch` ends that"

@@ -13,7 +13,7 @@ from cec_store.log.options import QueueOptions
 from cec_store.opening import open_queue
 from cec_store.operators.contract import Operator, Source
 from cec_store.operators.runner import record_schema
-from cec_store.standby.nodes.election import Rules
+from cec_store.standby.nodes.election import NodeRules
 from cec_store.standby.queue_input import QueueInput
 from cec_store.standby.refusals import (
     FOLLOWING,
@@ -30,11 +30,11 @@ from cec_store.storage.stores.folders import StorageOptions
 
 @dataclass(frozen=True)
 class Job:
-    """What a node runs. All nodes of a queue are given the same.
+    """Work of a node. All nodes of a queue are given the same.
 
     Examples:
         >>> job = Job("averages", averages, lambda: [source], policy=Targets())
-        >>> job.check(Rules())
+        >>> job.check(NodeRules())
         >>> job.standby().scheme
         <Scheme.PASSIVE: 'passive standby'>
     """
@@ -52,7 +52,7 @@ class Job:
     more: Mapping[str, Any] = field(default_factory=dict)
     """Other arguments of :class:`Standby`, such as ``step_rows_max``."""
 
-    def check(self, rules: Rules) -> None:
+    def check(self, rules: NodeRules) -> None:
         """See that nodes can run it, by these rules; nothing is written.
 
         Raises:

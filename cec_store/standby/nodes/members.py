@@ -27,7 +27,10 @@ class Members:
         locks: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Without ``locks`` nothing is written, so that a user who may only read can look."""
+        """Watch the nodes of a lease; without ``locks`` nothing is written.
+
+        Then a user who may only read can look.
+        """
         self._leases = leases
         self._lease = lease
         self._locks = locks

@@ -23,7 +23,7 @@ from cec_store.errors import (
 from cec_store.standby.lease import Lease
 from cec_store.standby.leases import KeepAlive, Sighting, Sign, leases_of
 from cec_store.standby.nodes.damping import LastFailover
-from cec_store.standby.nodes.election import Decision, Member, Rules, View, elect
+from cec_store.standby.nodes.election import Decision, Member, NodeRules, View, elect
 from cec_store.standby.nodes.job import Job
 from cec_store.standby.nodes.members import Members
 from cec_store.standby.nodes.notes import NodeNote, NodeState, encode_note, node_lease
@@ -53,7 +53,7 @@ class Node:
         name: str,
         job: Job,
         *,
-        rules: Rules | None = None,
+        rules: NodeRules | None = None,
         lease: str = "primary",
         keep_alive: KeepAlive | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -71,7 +71,7 @@ class Node:
         """
         self.name = name
         self._own_lease = node_lease(lease, name)
-        self._rules = rules or Rules()
+        self._rules = rules or NodeRules()
         job.check(self._rules)
         self._job = job
         self._lease_name = lease

@@ -16,11 +16,11 @@ class NodeState(str, Enum):
     """States of a node, as it notes them."""
 
     WARMING = "warming"
-    """It has not read all that was in the log when it began to follow."""
+    """The node has not read all that was in the log when it began to follow."""
     READY = "ready"
     PRIMARY = "primary"
     REFUSED = "refused"
-    """It could not take over, so that another node should."""
+    """The node could not take over, so that another one should."""
 
 
 @dataclass(frozen=True)

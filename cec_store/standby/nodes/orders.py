@@ -24,7 +24,7 @@ _ORDER = re.compile(r"([0-9]{20})\.order")
 
 @dataclass(frozen=True)
 class Order:
-    """What nodes have been told: the numbers are 0 where nobody has told them anything."""
+    """One order to nodes; its numbers are 0 where there has been none."""
 
     number: int = 0
     is_paused: bool = False

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from cec_store import KeepAlive, QueueInput, QueueOptions, Standby, Targets, open_queue
 from cec_store.errors import Fenced, LeaseHeld
-from cec_store.standby.nodes.election import Rules, View
+from cec_store.standby.nodes.election import NodeRules, View
 from cec_store.standby.nodes.job import Job
 from cec_store.standby.nodes.node import Node
 from cec_store.standby.nodes.notes import NodeNote, NodeState
@@ -63,7 +63,7 @@ def live(order: dict) -> int:  # type: ignore[type-arg]
         say(state=note.state.value, position=note.position, by=seen_by(view) if is_new else None)
 
     node = Node(
-        name, job, rules=Rules(**order["rules"]), keep_alive=KeepAlive(*order["keep_alive"]),
+        name, job, rules=NodeRules(**order["rules"]), keep_alive=KeepAlive(*order["keep_alive"]),
         on_change=tell,
     )  # fmt: skip
     while True:

@@ -20,10 +20,11 @@ from cec_store.standby.nodes.members import Members
 from cec_store.standby.nodes.orders import Orders
 from cec_store.standby.schemes import Scheme
 from support.crashes.acknowledged_chains import ROWS
-from support.standby.two_nodes import DEADLINE_S, Slot, expected, rows_between
+from support.standby.two_nodes import Slot, expected, rows_between
 
 KEEP_ALIVE = (0.05, 5)
 DAMPING_S = 0.6
+DEADLINE_S = 60.0
 RULES = {"damping_s": DAMPING_S, "turn_s": 3.0}
 
 
@@ -62,7 +63,7 @@ class Cluster:
         deadline_s = time.monotonic() + DEADLINE_S
         while not until():
             self._hear(0.02)
-            states = {name: slot.state for name, slot in self.slots.items()}
+            states = {name: (slot.state, slot.pid) for name, slot in self.slots.items()}
             assert time.monotonic() < deadline_s, f"{what}: the nodes are {states}"
 
     def primary(self) -> Slot:
@@ -100,6 +101,7 @@ class Cluster:
         self.orders = Orders(self.objects)
         self.members = Members(leases, "primary")
         with ExitStack() as held:
+            held.callback(self._end_all)
             options = QueueOptions(segment_bytes=4_000)
             path = place / "in-0"
             self.input = held.enter_context(open_queue(path, "x", schema=ROWS, options=options))
@@ -111,11 +113,14 @@ class Cluster:
                 self._disturb()
             self.feed(self.rows)
             rows = self._output(len(expected(operator, self.rows)))
-            for slot in self.slots.values():
-                os.kill(slot.pid, signal.SIGKILL)
-            self.wait(lambda: all(s.state == "dead" for s in self.slots.values()), "to end")
             self.members.close()
             return rows
+
+    def _end_all(self) -> None:
+        for slot in self.slots.values():
+            if slot.pid:
+                os.kill(slot.pid, signal.SIGKILL)
+        self.wait(lambda: not any(slot.pid for slot in self.slots.values()), "to end")
 
     def _output(self, count: int) -> list[dict]:
         deadline_s = time.monotonic() + DEADLINE_S
@@ -211,11 +216,17 @@ class Cluster:
     def _is_behind(self, slow: str, best: str) -> bool:
         """Wait until one standby's note says more than the other's; false where none will."""
         end_s = time.monotonic() + 1.0
+        since_s: float | None = None
         while time.monotonic() < end_s:
             self._hear(0.01)
             notes = {member.name: member.note for member in self.members.look()}
             positions = notes[slow].position, notes[best].position
-            if None not in positions and positions[0] < positions[1]:  # type: ignore[operator]
+            if None in positions or positions[0] >= positions[1]:  # type: ignore[operator]
+                since_s = None
+                continue
+            since_s = since_s or time.monotonic()
+            # A look that had begun before the file was there may end with a newer position.
+            if time.monotonic() - since_s > 4 * KEEP_ALIVE[0]:
                 return True
         return False
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from cec_store.standby.lease_format import Cause
 from cec_store.standby.leases import Sign
-from cec_store.standby.nodes.election import Decision, Member, Rules, View, elect
+from cec_store.standby.nodes.election import Decision, Member, NodeRules, View, elect
 from cec_store.standby.nodes.notes import NodeNote, NodeState
 from cec_store.standby.nodes.orders import Order
 
@@ -56,7 +56,7 @@ class ModelNode:
 class World:
     """Nodes of one lease. `check` is called with each takeover, before it counts."""
 
-    def __init__(self, names: str, rules: Rules, rng: random.Random) -> None:
+    def __init__(self, names: str, rules: NodeRules, rng: random.Random) -> None:
         self.rules, self.rng = rules, rng
         self.now_s = 1_000.0
         self.end = 0
