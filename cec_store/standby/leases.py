@@ -190,11 +190,6 @@ class Leases:
         """
         return LeaseObjects(self._place, self._options, name)
 
-    def exists(self) -> bool:
-        """Return True if somebody has held a lease of this place."""
-        root = store_at(self._place, self._options)
-        return any(entry.name == LEASES_FOLDER and entry.is_folder for entry in root.list())
-
     def names(self) -> list[str]:
         """Return the names of the leases that somebody holds or has held, in order."""
         root = store_at(self._place, self._options)

@@ -77,7 +77,7 @@ def test_nobody_takes_over_from_a_primary_that_is_at_work() -> None:
 
 def test_a_failover_is_damped_and_a_handover_is_not() -> None:
     assert set(causes(failover_age_s=29.9, vacant_s=1e6).values()) == {None}
-    assert "damped for 0.1 s" in elect(view("b", failover_age_s=29.9), RULES).reason
+    assert "for 0.1 s more" in elect(view("b", failover_age_s=29.9), RULES).reason
     assert causes(failover_age_s=30.0)["b"] is Cause.FAILOVER
     assert causes(failover_age_s=1.0, sign=Sign.RELEASED)["b"] is Cause.HANDOVER
 

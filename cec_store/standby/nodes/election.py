@@ -157,7 +157,7 @@ def _why_held_back(view: View, rules: NodeRules) -> str:
         return "takeovers are paused; `cec-store standby resume` or `switch` ends that"
     if view.sign is Sign.SILENT and view.failover_age_s < rules.damping_s:
         left_s = rules.damping_s - view.failover_age_s
-        return f"the last failover was {view.failover_age_s:.1f} s ago: damped for {left_s:.1f} s"
+        return f"damped after the last failover: for {left_s:.1f} s more"
     return ""
 
 

@@ -43,9 +43,9 @@ class Node:
 
     Examples:
         >>> node = Node("a", Job("averages", averages, lambda: [source]))
-        >>> node.run(lambda: node.note.state is not NodeState.PRIMARY)
-        >>> node.note.position
-        5
+        >>> node.run(lambda: node.note.state != "primary")
+        >>> node.note.lag
+        0
     """
 
     def __init__(
@@ -88,7 +88,8 @@ class Node:
         self._vacant: tuple[int, float] | None = None
         self._refused_tenure = -1
         self._warm_at: int | None = None
-        self._waits_because = ""
+        self.waits_because = ""
+        """Reason why this node does not take over; empty while it works."""
         self.note = NodeNote()
         """State and position, which the next sign of life tells."""
         self.decided_by: View | None = None
@@ -308,11 +309,11 @@ class Node:
             self._on_change(note, reason)
 
     def _waits(self, decision: Decision) -> None:
-        reason = "" if decision.cause is not None else decision.reason
-        key = reason.partition(":")[0]
-        if key != self._waits_because:
-            self._waits_because = key
-            _log.info("%s: %s waits: %s", self._leases.path, self.name, reason)
+        before, self.waits_because = self.waits_because, decision.reason
+        if decision.cause is not None:
+            self.waits_because = ""
+        elif decision.reason.partition(":")[0] != before.partition(":")[0]:
+            _log.info("%s: %s waits: %s", self._leases.path, self.name, decision.reason)
 
 
 def may_receive(member: Member, order: Order, end: int) -> bool:

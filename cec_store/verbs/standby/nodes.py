@@ -6,7 +6,6 @@ from typing import Annotated, Any
 
 import typer
 
-from cec_store.errors import NotAQueue
 from cec_store.standby.leases import Leases, Sign, leases_of
 from cec_store.standby.nodes.asking import set_paused, switch
 from cec_store.standby.nodes.election import Member
@@ -14,7 +13,7 @@ from cec_store.standby.nodes.members import SeenLease, seen_leases
 from cec_store.standby.nodes.warming import wait_until_warm
 from cec_store.terminal.exit_status import wrong_use
 from cec_store.terminal.screens import Cell, Screen
-from cec_store.verbs.arguments import AsJson, StorageOptions, count_of, storage_options_of
+from cec_store.verbs.arguments import AsJson, StorageOptions, count_of, place_of, storage_options_of
 from cec_store.verbs.standby.node import LeaseName
 
 _NOT_WARM = 1
@@ -28,6 +27,8 @@ def list_verb(path: Place, storage_options: StorageOptions = None, as_json: AsJs
     """Show who holds the leases of a place, which nodes wait, and how far each one is."""
     leases = _leases_at(path, storage_options)
     seen = seen_leases(leases)
+    if not seen:
+        place_of(path, storage_options)  # raises where nothing is there at all
     if as_json:
         Screen().document({"path": leases.path, "leases": [_as_json(lease) for lease in seen]})
         return
@@ -115,16 +116,8 @@ def wait_verb(
 
 
 def _leases_at(path: str, given: list[Any] | None) -> Leases:
-    """The leases of a place.
-
-    Raises:
-        NotAQueue: nothing is there.
-    """
     with wrong_use():
-        leases = leases_of(path, storage_options_of(given))
-    if not leases.exists():
-        raise NotAQueue(f"{leases.path}: nobody has held a lease here; check the path")
-    return leases
+        return leases_of(path, storage_options_of(given))
 
 
 def _set(path: str, lease: str, given: list[Any] | None, as_json: bool, *, is_paused: bool) -> None:
