@@ -296,6 +296,9 @@ class Watch:
             if newest is None:
                 return Sighting(Sign.NEVER)
             self._adopt(newest)
+        elif passed_s > self.keep_alive.timeout_s and self._follows_newer(self._objects.newest()):
+            # After a pause, beats of an earlier holder may be new to this watcher as well.
+            pass
         elif not self._moves(thoroughly=False):
             self._silent_s += min(passed_s, self.keep_alive.period_s)
             if self._is_silent:
@@ -342,8 +345,14 @@ class Watch:
             return True
         # A takeover counts as the first sign of life of the new holder.
         number = self._tenure.number
-        tenure = self._objects.newest() if thoroughly else self._objects.tenure(number + 1)
-        if tenure is None or tenure.number <= number:
+        return self._follows_newer(
+            self._objects.newest() if thoroughly else self._objects.tenure(number + 1)
+        )
+
+    def _follows_newer(self, tenure: Tenure | None) -> bool:
+        """Watch this tenure from here on, if it is newer; return True if it is."""
+        assert self._tenure is not None
+        if tenure is None or tenure.number <= self._tenure.number:
             return False
         self._adopt(tenure)
         self._has_moved = True
