@@ -99,7 +99,7 @@ ORDER = {
         snapshot driver_side saved loads batch_loads migration planning tables showing adaptation
         cluster
     """,
-    "connectors.spark.takeover": "tenure warming passive active doors",
+    "connectors.spark.takeover": "tenure warming waiting passive active doors",
     "connectors.spark.setup": "environment settings java sides compiler session",
     "connectors.spark.queues": "spark_types sink source data_source",
     "connectors.spark.checkpoint": """

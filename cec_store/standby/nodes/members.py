@@ -107,7 +107,8 @@ def seen_leases(
     own = [name for name in names if node_of(name) is None]
     # A lease whose nodes wait for each other has no holder yet.
     own += sorted({pair[0] for pair in map(node_of, names) if pair} - {*own})
-    return [_seen(leases, name, clock, sleep) for name in own]
+    seen = [_seen(leases, name, clock, sleep) for name in own]
+    return [lease for lease in seen if lease.nodes or lease.holder.sign is not Sign.NEVER]
 
 
 def _seen(

@@ -33,7 +33,7 @@ class Cluster:
 
     def __init__(self) -> None:
         self._events: SimpleQueue[tuple[Slot, dict]] = SimpleQueue()
-        program = "support.processes.cluster_node"
+        program = "support.standby.cluster_node"
         self.slots = {name: Slot(name, self._events, program) for name in "abc"}
 
     def close(self) -> None:
