@@ -84,7 +84,7 @@ def switch(
 
 def _seen(leases: Leases, lease: str) -> SeenLease:
     leases.objects(lease)  # refuses what is no name
-    seen = next((seen for seen in seen_leases(leases) if seen.name == lease), None)
+    seen = next(iter(seen_leases(leases, only=lease)), None)
     if seen is None or not seen.nodes:
         raise StandbyRefused(
             f"{leases.path}: no nodes run under the lease {lease!r}; start them with "

@@ -93,12 +93,13 @@ class SeenLease(NamedTuple):
 def seen_leases(
     leases: Leases,
     *,
+    only: str | None = None,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> list[SeenLease]:
     """Return the leases of a place with their nodes, after a look of a few periods.
 
-    Nothing is written.
+    With ``only`` that lease alone is looked at. Nothing is written.
 
     Raises:
         StorageError, CorruptLog: the place cannot be read.
@@ -107,7 +108,7 @@ def seen_leases(
     own = [name for name in names if node_of(name) is None]
     # A lease whose nodes wait for each other has no holder yet.
     own += sorted({pair[0] for pair in map(node_of, names) if pair} - {*own})
-    seen = [_seen(leases, name, clock, sleep) for name in own]
+    seen = [_seen(leases, name, clock, sleep) for name in own if only in (None, name)]
     return [lease for lease in seen if lease.nodes or lease.holder.sign is not Sign.NEVER]
 
 

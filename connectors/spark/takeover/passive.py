@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 from cec_store.connectors.spark.checkpoint.layout import Checkpoint
 from cec_store.connectors.spark.setup.settings import PROVIDER, PROVIDER_KEY
 from cec_store.connectors.spark.takeover.tenure import LEASE, check_session, enter
-from cec_store.connectors.spark.takeover.waiting import WaitingDriver
+from cec_store.connectors.spark.takeover.waiting import WaitingDriver, committed_if_readable
 from cec_store.connectors.spark.takeover.warming import read_state, run_small_queries
 from cec_store.errors import LeaseHeld
 from cec_store.standby.leases import KeepAlive, Lease, Sign, Watch, leases_of
@@ -138,7 +138,7 @@ def _await_turn(
 
 def _read(session: Any, checkpoint: Checkpoint, waiting: WaitingDriver) -> None:
     """Read the state of the last committed batch, and note which one that was."""
-    batch = checkpoint.committed_batches()[-1:]
+    batch = committed_if_readable(checkpoint)[-1:]
     read_state(session, checkpoint, checkpoint.path)
     waiting.has_read(batch[0] if batch else None)
 
@@ -157,5 +157,5 @@ def _warm_until_silent(
             _read(session, checkpoint, waiting)
             read_s = noted_s = now_s
         elif now_s - noted_s >= _NOTED_EVERY_S:
-            waiting.sees(checkpoint.committed_batches()[-1:])
+            waiting.sees(committed_if_readable(checkpoint))
             noted_s = now_s

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from multiprocessing import current_process
 
+from cec_store.connectors.spark.checkpoint.layout import Checkpoint
 from cec_store.connectors.spark.takeover.tenure import LEASE
 from cec_store.errors import CecError
 from cec_store.standby.leases import KeepAlive, Lease, Leases
@@ -31,6 +32,7 @@ class WaitingDriver:
         self._leases = leases
         self._rule = rule
         self._lease: Lease | None = None
+        self._warm_at: int | None = None
         self.note = NodeNote()
         """State and position, which the next sign of life tells."""
 
@@ -40,10 +42,24 @@ class WaitingDriver:
         end = max(position, self.note.end or 0)
         self.note = NodeNote(NodeState.READY, position, end)
 
-    def sees(self, last_committed: Sequence[int]) -> None:
-        """Note how far the query is: its last committed batch, or nothing."""
-        if last_committed:
-            self.note = replace(self.note, end=last_committed[-1] + 1)
+    def follows(self, own: Sequence[int], theirs: Sequence[int]) -> None:
+        """Note the committed batches of a query that runs along with another, and of that one.
+
+        It is warm once it has come as far as the other one was at the first call.
+        """
+        if not theirs:
+            return
+        position = own[-1] + 1 if own else 0
+        end = max(position, theirs[-1] + 1)
+        if self._warm_at is None:
+            self._warm_at = end
+        is_ready = self.note.state is NodeState.READY or position >= self._warm_at
+        self.note = NodeNote(NodeState.READY if is_ready else NodeState.WARMING, position, end)
+
+    def sees(self, committed: Sequence[int]) -> None:
+        """Note how far the query is, by its committed batches."""
+        if committed:
+            self.note = replace(self.note, end=committed[-1] + 1)
 
     def __enter__(self) -> WaitingDriver:
         try:
@@ -60,6 +76,18 @@ class WaitingDriver:
         if self._lease is not None:
             with suppress(CecError):
                 self._lease.release()
+
+
+def committed_if_readable(checkpoint: Checkpoint) -> list[int]:
+    """Return the committed batches; nothing where they cannot be read now.
+
+    For what is told alone: a standby waits on where its checkpoint cannot be read for a while.
+    """
+    try:
+        return checkpoint.committed_batches()
+    except (CecError, OSError) as error:
+        _log.warning("how far the query is cannot be read: %s", error)
+        return []
 
 
 def _own_name() -> str:

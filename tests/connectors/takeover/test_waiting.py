@@ -38,6 +38,15 @@ def test_before_the_first_batch_it_is_warm_with_nothing_read(tmp_path: Path) -> 
         assert wait_until_warm(tmp_path, lease=LEASE, timeout_s=30.0)
 
 
+def test_a_query_that_runs_along_is_warm_once_it_has_come_as_far(tmp_path: Path) -> None:
+    waiting = WaitingDriver(leases_of(tmp_path), QUICK)
+    noted = []
+    for own, theirs in (([], [4]), ([3], [9]), ([4], [9]), ([4], [20]), ([20], [20])):
+        waiting.follows(own, theirs)
+        noted.append((waiting.note.state.value, waiting.note.lag))
+    assert noted == [("warming", 5), ("warming", 6), ("ready", 5), ("ready", 16), ("ready", 0)]
+
+
 def test_one_that_cannot_hold_its_lease_waits_all_the_same(tmp_path: Path) -> None:
     with (
         WaitingDriver(leases_of(tmp_path), QUICK),
