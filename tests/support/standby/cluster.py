@@ -22,8 +22,8 @@ from cec_store.standby.schemes import Scheme
 from support.crashes.acknowledged_chains import ROWS
 from support.standby.two_nodes import Slot, expected, rows_between
 
-KEEP_ALIVE = (0.05, 5)
-DAMPING_S = 0.6
+KEEP_ALIVE = (0.05, 8)
+DAMPING_S = 0.8
 DEADLINE_S = 60.0
 RULES = {"damping_s": DAMPING_S, "turn_s": 3.0}
 
@@ -201,8 +201,8 @@ class Cluster:
             os.kill(primary.pid, signal.SIGSTOP)
         self.wait(lambda: self._newest_number() > before, "a takeover")
         after = self.primary()
-        if is_behind and after is not primary:
-            self._check_choice(slow, best)
+        if is_behind and before + 1 in self.takeovers:
+            self._check_choice(self.takeovers[before + 1], slow, best)
         lag_file.unlink()
         if is_kill:
             self._start(primary.name)
@@ -210,9 +210,7 @@ class Cluster:
             os.kill(primary.pid, signal.SIGCONT)
             self.wait(lambda: primary.state != "primary" or after is primary, "to be fenced")
 
-    def _check_choice(self, slow: str, best: str) -> None:
-        newest = self._newest_number()
-        decided = self.takeovers[newest]
+    def _check_choice(self, decided: dict, slow: str, best: str) -> None:
         sign = decided["members"].get(best, ["never seen"])[0]
         if sign == Sign.ALIVE.value:
             assert decided["node"] == best, f"{slow} was behind, and took over: {decided}"
