@@ -1,12 +1,15 @@
 """Nodes of one queue: who begins, who takes over, switchovers, pauses, and what is refused."""
 
+import math
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from cec_store import (
+    Fenced,
     Job,
     LeaseHeld,
     Node,
@@ -19,9 +22,11 @@ from cec_store import (
     wait_until_warm,
 )
 from cec_store.errors import CorruptLog, UnsupportedVersion
-from cec_store.operators import BSort
+from cec_store.operators import BSort, Runner
 from cec_store.standby.lease import Lease
+from cec_store.standby.lease_format import Cause
 from cec_store.standby.nodes.asking import set_paused, switch
+from cec_store.standby.nodes.damping import LastFailover
 from cec_store.standby.nodes.members import seen_leases
 from cec_store.standby.nodes.notes import (
     NodeNote,
@@ -36,6 +41,7 @@ from cec_store.storage.stores.local_store import LocalStore
 from support.crashes.acknowledged_chains import ROWS
 from support.standby.node_threads import KEEP_ALIVE, NodeThreads
 from support.standby.two_nodes import expected
+from support.stores.s3_server import BUCKET, options_of
 
 
 @pytest.fixture
@@ -147,6 +153,70 @@ def _silently(self: Lease) -> None:
     self._is_abandoned = True
     self._bell.put(None)
     self._ended.wait_for(lambda: self._has_ended, 5.0)
+
+
+def test_a_primary_that_was_fenced_while_it_hands_over_stands_by(
+    running: NodeThreads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running.start("a")
+    running.primary()
+    running.start("b")
+    running.wait_ready("b")
+    acknowledge = Runner.acknowledge
+    fenced = []
+
+    def fence_first(runner: Runner) -> None:
+        if not fenced:
+            fenced.append(True)
+            raise Fenced("somebody has taken over")
+        acknowledge(runner)
+
+    order = Orders(leases_of(running.output).objects("primary"))
+    monkeypatch.setattr("cec_store.standby.nodes.node.may_receive", _then(
+        lambda: monkeypatch.setattr(Runner, "acknowledge", fence_first)
+    ))  # fmt: skip
+    order.give(lambda before: replace(before, to="b", after=1))
+    running.wait(lambda: running.state("b") is NodeState.PRIMARY)
+    assert fenced
+    running.wait_ready("a")
+    assert running.errors == {}
+
+
+def _then(act: Callable[[], object]) -> Callable[..., bool]:
+    def may_receive(*_: object) -> bool:
+        act()
+        return True
+
+    return may_receive
+
+
+def test_notes_and_orders_are_read_in_a_store(s3_address: str, tmp_path: Path) -> None:
+    url, options = f"s3://{BUCKET}/{tmp_path.name}", options_of(s3_address)
+    leases = leases_of(url, options)
+    note = NodeNote(NodeState.READY, 41, 43)
+    with leases.hold(node_lease("primary", "b"), note=lambda: encode_note(note)):
+        assert wait_until_warm(url, "b", lag_max=2, timeout_s=30.0, storage_options=options)
+        assert not wait_until_warm(url, "b", lag_max=1, timeout_s=0.1, storage_options=options)
+        (seen,) = seen_leases(leases)
+        assert [(member.name, member.note) for member in seen.nodes] == [("b", note)]
+    set_paused(leases, "primary", True)
+    assert Orders(leases.objects("primary")).newest().is_paused
+    assert leases.hold("primary", cause=Cause.FAILOVER, after=0).number == 1
+    failovers = LastFailover(leases.objects("primary"), clock=lambda: 0.0)
+    assert 0 <= failovers.age_s(1) < 60
+
+
+def test_the_age_of_a_failover_grows_by_the_clock_that_is_given(tmp_path: Path) -> None:
+    leases = leases_of(tmp_path)
+    now_s = [100.0]
+    failovers = LastFailover(leases.objects("primary"), clock=lambda: now_s[0])
+    assert failovers.age_s(0) == math.inf
+    leases.hold("primary", after=0, cause=Cause.FAILOVER).release()
+    leases.hold("primary", after=1, cause=Cause.SWITCH).release()
+    before_s = failovers.age_s(2)
+    now_s[0] += 3600.0
+    assert failovers.age_s(2) == pytest.approx(before_s + 3600.0)
+    assert before_s < 60
 
 
 def test_two_nodes_of_one_name_are_refused_before_the_second_does_anything(

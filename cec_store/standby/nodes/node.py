@@ -256,19 +256,20 @@ class Node:
 
         self._tell_primary(taken)
         try:
-            while True:
-                before = taken.runner.records_written
-                taken.runner.run(look)
-                look(0)
-                if taken.runner.records_written == before:
-                    taken.runner.tick()
-                    self._sleep(self._keep_alive.period_s / 2)
-        except _HandOver as order:
-            _log.warning("%s: %s hands over: %s", self._leases.path, self.name, order)
-            taken.queue.sync()
-            taken.runner.acknowledge()
-            taken.close()
-            lease.release()
+            try:
+                while True:
+                    before = taken.runner.records_written
+                    taken.runner.run(look)
+                    look(0)
+                    if taken.runner.records_written == before:
+                        taken.runner.tick()
+                        self._sleep(self._keep_alive.period_s / 2)
+            except _HandOver as order:
+                _log.warning("%s: %s hands over: %s", self._leases.path, self.name, order)
+                taken.queue.sync()
+                taken.runner.acknowledge()
+                taken.close()
+                lease.release()
         except Fenced as error:
             _log.warning("%s: %s is fenced: %s", self._leases.path, self.name, error)
             _let_go(taken)
