@@ -116,6 +116,10 @@ def test_in_a_pause_the_last_primary_alone_goes_on(running: NodeThreads) -> None
     assert set_paused(leases, "primary", True).number == 1
     running.end("a")
     running.wait(lambda: "paused" in running.nodes["b"].waits_because)
+    (lease,) = seen_leases(leases)
+    assert [(m.name, m.note.reason[:20]) for m in lease.nodes if m.is_alive] == [
+        ("b", "takeovers are paused")
+    ]  # fmt: skip
     assert running.state("b") is NodeState.READY
     running.start("a")
     assert running.primary() == "a"

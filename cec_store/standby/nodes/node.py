@@ -142,7 +142,7 @@ class Node:
                 seen = self._watch.look()
                 view = self._view(seen)
                 decision = elect(view, self._rules)
-                self._waits(decision)
+                self._waits(view, decision)
                 if decision.cause is not None:
                     taken = self._take(standby, view, decision)
                     if taken is not None:
@@ -309,7 +309,10 @@ class Node:
             _log.info("%s: %s is %s: %s", self._leases.path, self.name, note.state.value, reason)
             self._on_change(note, reason)
 
-    def _waits(self, decision: Decision) -> None:
+    def _waits(self, view: View, decision: Decision) -> None:
+        is_vacant = view.sign is not Sign.ALIVE and decision.cause is None
+        if self.note.state is not NodeState.REFUSED:
+            self.note = replace(self.note, reason=decision.reason if is_vacant else "")
         before, self.waits_because = self.waits_because, decision.reason
         if decision.cause is not None:
             self.waits_because = ""

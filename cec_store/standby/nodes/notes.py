@@ -33,7 +33,7 @@ class NodeNote:
     end: int | None = None
     """End of the log when it last looked; ``None`` where there is no log yet."""
     reason: str = ""
-    """Reason why it has refused; else empty."""
+    """Reason why it has refused, or waits though nobody is at work; else empty."""
 
     @property
     def lag(self) -> int | None:
