@@ -36,7 +36,13 @@ from cec_store.standby.nodes.notes import (
     node_lease,
     node_of,
 )
-from cec_store.standby.nodes.orders import Order, Orders, decode_order, encode_order
+from cec_store.standby.nodes.orders import (
+    Order,
+    Orders,
+    decode_order,
+    encode_order,
+    order_name,
+)
 from cec_store.storage.stores.local_store import LocalStore
 from support.crashes.acknowledged_chains import ROWS
 from support.standby.node_threads import KEEP_ALIVE, NodeThreads
@@ -194,6 +200,27 @@ def _then(act: Callable[[], object]) -> Callable[..., bool]:
     return may_receive
 
 
+def test_an_order_that_cannot_be_read_ends_no_node(running: NodeThreads) -> None:
+    running.start("a")
+    running.primary()
+    running.start("b")
+    running.wait_ready("b")
+    leases = leases_of(running.output)
+    objects = leases.objects("primary")
+    set_paused(leases, "primary", True)
+    objects.store.create(order_name(2), [b"no order"])
+    running.feed(40)
+    running.wait(lambda: len(running.rows()) == len(expected("count windows", 40)))
+    with pytest.raises(CorruptLog, match=r"2\.order.*give the order again"):
+        seen_leases(leases)
+    running.end("a")
+    running.wait(lambda: "paused" in running.nodes["b"].waits_because)
+    objects.store.delete([order_name(2)])
+    set_paused(leases, "primary", False)
+    assert running.primary() == "b"
+    assert running.errors == {}
+
+
 def test_notes_and_orders_are_read_in_a_store(s3_address: str, tmp_path: Path) -> None:
     url, options = f"s3://{BUCKET}/{tmp_path.name}", options_of(s3_address)
     leases = leases_of(url, options)
@@ -205,9 +232,9 @@ def test_notes_and_orders_are_read_in_a_store(s3_address: str, tmp_path: Path) -
         assert [(member.name, member.note) for member in seen.nodes] == [("b", note)]
     set_paused(leases, "primary", True)
     assert Orders(leases.objects("primary")).newest().is_paused
-    assert leases.hold("primary", cause=Cause.FAILOVER, after=0).number == 1
-    failovers = LastFailover(leases.objects("primary"), clock=lambda: 0.0)
-    assert 0 <= failovers.age_s(1) < 60
+    with leases.hold("primary", cause=Cause.FAILOVER, after=0) as lease:
+        failovers = LastFailover(leases.objects("primary"), clock=lambda: 0.0)
+        assert 0 <= failovers.age_s(lease.number) < 60
 
 
 def test_the_age_of_a_failover_grows_by_the_clock_that_is_given(tmp_path: Path) -> None:

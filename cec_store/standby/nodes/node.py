@@ -13,12 +13,14 @@ from multiprocessing import current_process
 
 from cec_store.errors import (
     CecError,
+    CorruptLog,
     Fenced,
     LeaseHeld,
     NotAQueue,
     RecoveryError,
     StandbyRefused,
     StoreUnreachable,
+    UnsupportedVersion,
 )
 from cec_store.standby.lease import Lease
 from cec_store.standby.leases import KeepAlive, Sighting, Sign, leases_of
@@ -88,6 +90,7 @@ class Node:
         self._vacant: tuple[int, float] | None = None
         self._refused_tenure = -1
         self._warm_at: int | None = None
+        self._unread_order = ""
         self.waits_because = ""
         """Reason why this node does not take over; empty while it works."""
         self.note = NodeNote()
@@ -192,7 +195,7 @@ class Node:
             end=self.note.end,
             vacant_s=now_s - self._vacant[1],
             failover_age_s=self._failovers.age_s(seen.tenure),
-            order=self._orders.newest(),
+            order=self._order(),
         )
 
     def _take(self, standby: Standby | None, view: View, decision: Decision) -> Takeover | None:
@@ -291,7 +294,7 @@ class Node:
         Returns the order, and the end of the log when it was first seen.
         """
         with suppress(StoreUnreachable):
-            order = self._orders.newest()
+            order = self._order()
             name = order.names(tenure)
             if name is None or name == self.name:
                 return None
@@ -301,6 +304,16 @@ class Node:
             if member is not None and may_receive(member, order, asked[1]):
                 raise _HandOver(f"order {order.number} of {order.asked_by} names {name}")
         return asked
+
+    def _order(self) -> Order:
+        """Return the order that counts. One that cannot be read must end no node."""
+        try:
+            return self._orders.newest()
+        except (CorruptLog, UnsupportedVersion) as error:
+            if str(error) != self._unread_order:
+                self._unread_order = str(error)
+                _log.error("%s goes on by the order before it: %s", self.name, error)
+            return self._orders.known
 
     def _tell(self, note: NodeNote, reason: str) -> None:
         is_other = note.state is not self.note.state

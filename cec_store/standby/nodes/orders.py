@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from multiprocessing import current_process
 
-from cec_store.errors import CorruptLog, unknown_version, upgrade_needed
+from cec_store.errors import CorruptLog, UnsupportedVersion, unknown_version, upgrade_needed
 from cec_store.standby.lease_format import check_lease_name
 from cec_store.standby.lease_objects import LeaseObjects
 
@@ -90,6 +90,11 @@ class Orders:
         self._objects = objects
         self._newest: Order | None = None
 
+    @property
+    def known(self) -> Order:
+        """The newest order that was read; one with number 0 before there was one."""
+        return self._newest or Order()
+
     def newest(self) -> Order:
         """Return the order that counts; one with number 0 where there is none.
 
@@ -98,12 +103,20 @@ class Orders:
             StorageError: the place cannot be read.
         """
         if self._newest is None:
-            numbers = (order_of(entry.name) for entry in self._objects.store.list())
-            last = max((number for number in numbers if number is not None), default=0)
-            self._newest = (self._read(last) if last else None) or Order()
+            self._newest = self._newest_readable()
         while (following := self._read(self._newest.number + 1)) is not None:
             self._newest = following
         return self._newest
+
+    def _newest_readable(self) -> Order:
+        """Return the newest order that can be read; what is behind it is read, and told, next."""
+        numbers = (order_of(entry.name) for entry in self._objects.store.list())
+        for number in sorted((n for n in numbers if n is not None), reverse=True):
+            with suppress(CorruptLog, UnsupportedVersion):
+                order = self._read(number)
+                if order is not None:
+                    return order
+        return Order()
 
     def _read(self, number: int) -> Order | None:
         name = order_name(number)
