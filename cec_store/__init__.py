@@ -56,6 +56,10 @@ if TYPE_CHECKING:
     from cec_store.queues.output_queue import OutputQueue
     from cec_store.scans.queue_scan import QueueScan, scan_queue
     from cec_store.standby.leases import KeepAlive, leases_of
+    from cec_store.standby.nodes.election import NodeRules
+    from cec_store.standby.nodes.job import Job
+    from cec_store.standby.nodes.node import Node
+    from cec_store.standby.nodes.warming import wait_until_warm
     from cec_store.standby.queue_input import QueueInput
     from cec_store.standby.schemes import Scheme
     from cec_store.standby.standby import Standby
@@ -84,11 +88,14 @@ __all__ = [
     "ForkReport",
     "Forked",
     "FrameTooLarge",
+    "Job",
     "KeepAlive",
     "LeaseHeld",
     "Never",
     "NoExclusiveCreate",
     "NoSuchBucket",
+    "Node",
+    "NodeRules",
     "NotACheckpoint",
     "NotAQueue",
     "OutOfRange",
@@ -134,6 +141,7 @@ __all__ = [
     "read_state",
     "scan_queue",
     "set_retention",
+    "wait_until_warm",
 ]
 
 _HOMES = {
@@ -186,6 +194,10 @@ _HOMES = {
     "cec_store.queues.output_queue": ("OutputQueue",),
     "cec_store.scans.queue_scan": ("QueueScan", "scan_queue"),
     "cec_store.standby.leases": ("KeepAlive", "leases_of"),
+    "cec_store.standby.nodes.election": ("NodeRules",),
+    "cec_store.standby.nodes.job": ("Job",),
+    "cec_store.standby.nodes.node": ("Node",),
+    "cec_store.standby.nodes.warming": ("wait_until_warm",),
     "cec_store.standby.queue_input": ("QueueInput",),
     "cec_store.standby.schemes": ("Scheme",),
     "cec_store.standby.standby": ("Standby",),

@@ -143,9 +143,8 @@ _GROUPS: dict[str, dict[str, tuple[str, Callable[[], Any], str]]] = {
             "spark conf --recovery-time-s 2",
         ),
         "standby": (
-            "Start a Spark application as its query's standby: warm, and at work "
-            "once it is needed.",
-            lambda: import_module("cec_store.verbs.standby.passive").standby_verb,
+            "Keep processes ready that continue a query or an operator whose process has failed.",
+            lambda: import_module("cec_store.verbs.standby.standby").app,
             "standby checkpoints/totals -- python job.py",
         ),
     },

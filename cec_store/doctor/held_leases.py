@@ -9,6 +9,7 @@ from cec_store.doctor.diagnoses import Diagnosis, fault, note, of_error, sound
 from cec_store.errors import CecError
 from cec_store.standby.lease_format import check_lease_name
 from cec_store.standby.leases import Leases, Sighting, Sign, leases_of
+from cec_store.standby.nodes.notes import node_of
 from cec_store.storage.paths import is_url
 from cec_store.storage.stores.folders import StorageOptions
 
@@ -66,4 +67,7 @@ def sighting_line(name: str, seen: Sighting) -> Diagnosis:
         return sound("lease", f"{who}, has let go of it")
     if seen.sign is Sign.NEVER:
         return sound("lease", f"{name}: nobody has held it")
-    return fault("lease", f"{who}, gives no sign of life: it did not end as planned", _AGAIN)
+    what = f"{who}, gives no sign of life: it did not end as planned"
+    if node_of(name) is not None:
+        return note("lease", what, f"start that node again, or delete leases/{name} if it is gone")
+    return fault("lease", what, _AGAIN)

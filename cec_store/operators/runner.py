@@ -152,6 +152,11 @@ class Runner:
             self._end_offset = queue.end_offset
 
     @property
+    def sources(self) -> Sequence[Source]:
+        """The inputs, in the order of the operator's."""
+        return self._sources
+
+    @property
     def checks_written(self) -> int:
         """CHECK records written since this was made."""
         return self._footprinting.checks_written if self._footprinting is not None else 0

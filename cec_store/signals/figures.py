@@ -16,6 +16,9 @@ from cec_store.connectors.spark.fleet.status import QUERY_STATES, status_of
 from cec_store.log.chain import Chain
 from cec_store.operators.runner import Runner
 from cec_store.queues.lags import consumer_states
+from cec_store.standby.leases import Leases
+from cec_store.standby.nodes.members import seen_leases
+from cec_store.standby.nodes.notes import NodeState
 from cec_store.standby.standby import Standby
 from cec_store.storage.folder import Folder
 
@@ -43,6 +46,10 @@ METRICS = {
     "cec_consumer_waiting_seconds": Metric("how long the next has waited", ("consumer",)),
     "cec_standby_lag_records": Metric("records of the log that a warm standby has not taken"),
     "cec_standby_is_over": Metric("1 once it has taken over or was closed"),
+    "cec_node_is_primary": Metric("1 while this node is the primary", ("node",)),
+    "cec_node_is_warm": Metric("1 while it is the primary, or ready to take over", ("node",)),
+    "cec_node_lag": Metric("records of the log, or batches, that it lacks", ("node",)),
+    "cec_takeovers_are_paused": Metric("1 while nodes have been told not to take over"),
     "cec_fleet_is_driven": Metric("1 while a driver is alive"),
     "cec_fleet_queries": Metric("queries by what they do", ("state",)),
     "cec_fleet_query_failures": Metric("failures one after the other", ("query",)),
@@ -105,6 +112,26 @@ def standby_figures(standby: Standby) -> Iterator[Figure]:
     if followed is not None and not standby.is_over:
         lag = max(0, Chain(standby.folder).end.offset - followed)
         yield Figure("cec_standby_lag_records", lag)
+
+
+def nodes_figures(leases: Leases, lease: str) -> Iterator[Figure]:
+    """Yield the figures of the nodes of a lease, from any process.
+
+    Takes a few of their periods, to see which of them are alive.
+
+    Raises:
+        CecError: the place cannot be read.
+    """
+    for seen in seen_leases(leases, only=lease):
+        yield Figure("cec_takeovers_are_paused", seen.order.is_paused)
+        for member in seen.nodes:
+            state, labels = member.note.state, (member.name,)
+            is_primary = member.is_alive and state is NodeState.PRIMARY
+            is_ready = member.is_alive and state is NodeState.READY
+            yield Figure("cec_node_is_primary", is_primary, labels)
+            yield Figure("cec_node_is_warm", is_primary or is_ready, labels)
+            if member.is_alive and member.note.lag is not None:
+                yield Figure("cec_node_lag", member.note.lag, labels)
 
 
 def fleet_figures(folder: FleetFolder) -> Iterator[Figure]:

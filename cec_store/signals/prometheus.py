@@ -13,9 +13,11 @@ from cec_store.signals.figures import (
     METRICS,
     Figure,
     fleet_figures,
+    nodes_figures,
     runner_figures,
     standby_figures,
 )
+from cec_store.standby.leases import leases_of
 from cec_store.standby.standby import Standby
 from cec_store.storage.paths import AnyPath
 from cec_store.storage.stores.folders import StorageOptions
@@ -54,6 +56,22 @@ class Signals:
     def add_standby(self, name: str, standby: Standby) -> None:
         """Tell of a standby; of the runner that it leaves :meth:`add_runner` does."""
         self._add(name, lambda: standby_figures(standby))
+
+    def add_nodes(
+        self,
+        name: str,
+        place: AnyPath,
+        lease: str = "primary",
+        storage_options: StorageOptions | None = None,
+    ) -> None:
+        """Tell of the nodes of a queue, or of the standbys of a Spark checkpoint (``"driver"``).
+
+        Any process may do so. Each look takes a few of their periods. ``storage_options``: of its
+        fsspec file system, where it is a URL, as pandas takes them.
+        """
+        leases = leases_of(place, storage_options)
+        leases.objects(lease)  # refuses what is no name
+        self._add(name, lambda: nodes_figures(leases, lease))
 
     def add_fleet(
         self, name: str, folder: AnyPath, storage_options: StorageOptions | None = None

@@ -33,8 +33,12 @@ class Lease:
         beats: Beats,
         objects: LeaseObjects,
         is_alive: Callable[[], bool] = lambda: True,
+        note: Callable[[], bytes] = bytes,
     ) -> None:
-        """``is_alive``: asked before each beat; while it says no, or hangs, there is none."""
+        """``is_alive``: asked before each beat; while it says no, or hangs, there is none.
+
+        ``note`` returns what each beat tells beside it.
+        """
         self.name = name
         self.holder = tenure.holder
         self.number = tenure.number
@@ -43,6 +47,7 @@ class Lease:
         self._beats = beats
         self._objects = objects
         self._is_alive = is_alive
+        self._note = note
         self._process = OwnProcess()
         self._bell: SimpleQueue[None] = SimpleQueue()
         self._ended = Bells()
@@ -89,7 +94,7 @@ class Lease:
         try:
             while not self._is_asked_to_end(due_s):
                 due_s = max(due_s + self._period_s, time.monotonic())
-                if self._beats_on(Beat(counter + 1, BeatKind.HELD)):
+                if self._beats_on(counter + 1):
                     counter += 1
                 if self._is_lost:
                     return
@@ -107,7 +112,7 @@ class Lease:
             return True
         return False
 
-    def _beats_on(self, beat: Beat) -> bool:
+    def _beats_on(self, counter: int) -> bool:
         """One sign of life. One that fails is tried again with the next, under its own number."""
         try:
             if self._objects.is_over(self.number):
@@ -115,7 +120,7 @@ class Lease:
                 return False
             if not self._is_alive():
                 return False
-            self._beats.beat(beat)
+            self._beats.beat(Beat(counter, BeatKind.HELD, self._note()))
         except Exception as error:  # told by check()
             self._failure = error
             return False

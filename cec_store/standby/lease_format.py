@@ -17,7 +17,9 @@ _LEASE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _TENURE = re.compile(r"([0-9]{20})")
 _BEAT = re.compile(r"([0-9]{20})\.([0-9]{20})")
 _TOKEN = re.compile(r"[0-9a-f]{32}")
-_BYTES = struct.Struct("<16sQB3x4x")
+_BYTES = struct.Struct("<16sQB3x")
+_CRC_BYTES = 4
+NOTE_BYTES_MAX = 4096
 
 
 class KeptIn(str, Enum):
@@ -34,11 +36,28 @@ class BeatKind(IntEnum):
     RELEASED = 2
 
 
+class Cause(str, Enum):
+    """Reasons for which a tenure began."""
+
+    START = "start"
+    """Nobody held the lease before, or its holder is no node."""
+    FAILOVER = "failover"
+    """The holder before it was silent."""
+    RESTART = "restart"
+    """The same node held it before."""
+    HANDOVER = "handover"
+    """The holder before it had let go of the lease."""
+    SWITCH = "switch"
+    """An order names the holder."""
+
+
 class Beat(NamedTuple):
     """A sign of life: the counter has moved."""
 
     counter: int
     kind: BeatKind
+    note: bytes = b""
+    """Bytes that the holder tells with it, at most :data:`NOTE_BYTES_MAX`."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +71,7 @@ class Tenure:
     kept_in: KeptIn
     period_us: int
     misses: int
+    cause: Cause = Cause.START
 
 
 def check_lease_name(name: str) -> str:
@@ -109,7 +129,8 @@ def decode_tenure(data: bytes, path: str) -> Tenure:
         version = fields.pop("version")
         if version != VERSION:
             raise upgrade_needed(path, f"format version {version}; this release reads {VERSION}")
-        tenure = Tenure(**{**fields, "kept_in": KeptIn(fields["kept_in"])})
+        kinds = {"kept_in": KeptIn(fields["kept_in"]), "cause": Cause(fields["cause"])}
+        tenure = Tenure(**{**fields, **kinds})
         numbers = (tenure.number, tenure.period_us, tenure.misses)
         is_sound = all(type(n) is int and 0 < n < 2**63 for n in numbers)
         is_sound &= type(tenure.holder) is str and bool(_TOKEN.fullmatch(tenure.token))
@@ -122,15 +143,23 @@ def decode_tenure(data: bytes, path: str) -> Tenure:
 
 
 def encode_beat(token: str, beat: Beat) -> bytes:
-    """32 bytes, of which the last four are the checksum of the others."""
-    return with_crc(_BYTES.pack(bytes.fromhex(token), beat.counter, beat.kind))
+    """Return 32 bytes and the note; the last four are the checksum of the others.
+
+    Raises:
+        ValueError: the note is longer than :data:`NOTE_BYTES_MAX`.
+    """
+    if len(beat.note) > NOTE_BYTES_MAX:
+        raise ValueError(f"a note of {len(beat.note):,} bytes; at most {NOTE_BYTES_MAX:,}")
+    head = _BYTES.pack(bytes.fromhex(token), beat.counter, beat.kind)
+    return with_crc(head + beat.note + bytes(_CRC_BYTES))
 
 
 def decode_beat(data: bytes, token: str) -> Beat | None:
     """The beat; ``None`` for bytes that are none, or of another tenure."""
-    if len(data) != _BYTES.size or not crc_is_right(data):
+    note_bytes = len(data) - _BYTES.size - _CRC_BYTES
+    if not 0 <= note_bytes <= NOTE_BYTES_MAX or not crc_is_right(data):
         return None
-    written, counter, kind = _BYTES.unpack(data)
+    written, counter, kind = _BYTES.unpack(data[: _BYTES.size])
     if written.hex() != token or kind not in tuple(BeatKind):
         return None
-    return Beat(counter, BeatKind(kind))
+    return Beat(counter, BeatKind(kind), data[_BYTES.size : -_CRC_BYTES])

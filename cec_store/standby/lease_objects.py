@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from cec_store.errors import Fenced, LeaseHeld, NoExclusiveCreate, StorageError
+from cec_store.partitioned.by_reference.ages import store_now_us
 from cec_store.standby.beats import Beats, beats_of
 from cec_store.standby.lease_format import (
     Beat,
@@ -27,6 +28,7 @@ from cec_store.storage.stores.folders import AnyFolder, StorageOptions, folder_a
 from cec_store.storage.stores.local_store import LocalStore
 from cec_store.storage.stores.proving import prove_exclusive_creates
 from cec_store.storage.stores.retrying import Retries
+from cec_store.storage.stores.store import Store
 
 _RETRIES = Retries(attempts=2, first_pause_s=0.05, last_start_s=1.0)
 """A beat that comes late is worth nothing: the next one is about to come."""
@@ -58,6 +60,26 @@ class LeaseObjects:
         name = tenure_name(number)
         with suppress(FileNotFoundError):
             return decode_tenure(self._store.read(name), f"{self.url}/{name}")
+        return None
+
+    @property
+    def store(self) -> Store:
+        """Store that is rooted where the lease's objects are."""
+        return self._store
+
+    def kept_tenures(self) -> list[Tenure]:
+        """Return the tenures that have not been deleted yet, the newest first."""
+        tenures = (self.tenure(number) for number in reversed(self._numbers()))
+        return [tenure for tenure in tenures if tenure is not None]
+
+    def age_us(self, number: int) -> int | None:
+        """Return the microseconds since a tenure began, by the store's clock, never below 0.
+
+        ``None`` where the tenure has been deleted.
+        """
+        with suppress(FileNotFoundError):
+            began_us = self._store.modified_us(tenure_name(number))
+            return max(0, store_now_us(self._store) - began_us)
         return None
 
     def newest(self) -> Tenure | None:

@@ -25,7 +25,7 @@ from typing import NamedTuple
 from cec_store.errors import StoreUnreachable
 from cec_store.standby.beats import Beats
 from cec_store.standby.lease import Lease
-from cec_store.standby.lease_format import Beat, BeatKind, Tenure
+from cec_store.standby.lease_format import Beat, BeatKind, Cause, Tenure
 from cec_store.standby.lease_objects import LeaseObjects
 from cec_store.storage.forking import OwnProcess
 from cec_store.storage.names import LEASES_FOLDER
@@ -109,6 +109,8 @@ class Leases:
         keep_alive: KeepAlive | None = None,
         after: int | None = None,
         is_alive: Callable[[], bool] = lambda: True,
+        note: Callable[[], bytes] = bytes,
+        cause: Cause = Cause.START,
     ) -> Lease:
         """Become the holder, and stay it until released: a thread of this process gives the beats.
 
@@ -123,12 +125,14 @@ class Leases:
             after: The number of the tenure that is over; 0 where there was none.
             is_alive: Asked before each sign of life, by that thread. There is none while it hangs
                 or says no.
+            note: Returns at most 4,096 bytes, which the next sign of life tells to watchers.
+            cause: Reason of this tenure, for others.
 
         Raises:
             LeaseHeld: its holder is alive; or, with ``after``, somebody else was quicker.
             StorageError: the place cannot be read or written.
         """
-        objects = LeaseObjects(self._place, self._options, name)
+        objects = self.objects(name)
         rule = keep_alive or KeepAlive()
         told = holder or f"{platform.node()}:{current_process().pid}"
         tenure = Tenure(
@@ -138,8 +142,9 @@ class Leases:
             objects.kept_in,
             round(rule.period_s * 1e6),
             rule.misses,
+            cause,
         )
-        return Lease(name, tenure, objects.claim(tenure), objects, is_alive)
+        return Lease(name, tenure, objects.claim(tenure), objects, is_alive, note)
 
     def check_is_free(self, name: str) -> None:
         """Return where the holder gives no sign of life within a few of its periods.
@@ -152,7 +157,7 @@ class Leases:
         """
         seen = self.sight(name)
         if seen.is_alive:
-            raise LeaseObjects(self._place, self._options, name).held(seen.holder)
+            raise self.objects(name).held(seen.holder)
 
     def sight(self, name: str, *, locks: bool = True, longest_s: float | None = None) -> Sighting:
         """Look until the holder has given a sign of life, or is silent.
@@ -176,6 +181,14 @@ class Leases:
             return seen
         finally:
             watch.close()
+
+    def objects(self, name: str) -> LeaseObjects:
+        """Return the objects of one lease.
+
+        Raises:
+            ValueError: not a lease's name.
+        """
+        return LeaseObjects(self._place, self._options, name)
 
     def names(self) -> list[str]:
         """Return the names of the leases that somebody holds or has held, in order."""
@@ -204,7 +217,7 @@ class Leases:
         Raises:
             ValueError: not a lease's name.
         """
-        objects = LeaseObjects(self._place, self._options, name)
+        objects = self.objects(name)
         return Watch(objects, name, keep_alive, locks=locks)
 
 
@@ -256,6 +269,11 @@ class Watch:
         return self._given or KeepAlive()
 
     @property
+    def note(self) -> bytes:
+        """Bytes that the last sign of life told; empty before there was one."""
+        return b"" if self._beat is None else self._beat.note
+
+    @property
     def pause_s(self) -> float:
         """Seconds between two looks, for callers with a loop of their own."""
         return self.keep_alive.period_s / 2
@@ -278,6 +296,9 @@ class Watch:
             if newest is None:
                 return Sighting(Sign.NEVER)
             self._adopt(newest)
+        elif passed_s > self.keep_alive.timeout_s and self._follows_newer(self._objects.newest()):
+            # After a pause, beats of an earlier holder may be new to this watcher as well.
+            pass
         elif not self._moves(thoroughly=False):
             self._silent_s += min(passed_s, self.keep_alive.period_s)
             if self._is_silent:
@@ -324,8 +345,14 @@ class Watch:
             return True
         # A takeover counts as the first sign of life of the new holder.
         number = self._tenure.number
-        tenure = self._objects.newest() if thoroughly else self._objects.tenure(number + 1)
-        if tenure is None or tenure.number <= number:
+        return self._follows_newer(
+            self._objects.newest() if thoroughly else self._objects.tenure(number + 1)
+        )
+
+    def _follows_newer(self, tenure: Tenure | None) -> bool:
+        """Watch this tenure from here on, if it is newer; return True if it is."""
+        assert self._tenure is not None
+        if tenure is None or tenure.number <= self._tenure.number:
             return False
         self._adopt(tenure)
         self._has_moved = True

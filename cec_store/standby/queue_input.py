@@ -63,6 +63,13 @@ class QueueInput:
             ) from None
         return acknowledgement.effects_saved
 
+    def register(self) -> None:
+        """Register the consumer's name, if it is not yet, so that the queue keeps its input."""
+        try:
+            self.effects_saved()
+        except StandbyRefused:
+            self._queue.consumer(self.name).close()
+
     def claimed(self) -> QueueSource:
         """Take the consumer's name over from its holder, and return the input under it."""
         consumer = self._queue.consumer(self.name, takeover=True)

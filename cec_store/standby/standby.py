@@ -177,6 +177,12 @@ class Standby:
         follower = self._warm or self._shadow
         return None if follower is None else follower.followed_offset
 
+    @property
+    def log_end(self) -> int | None:
+        """End of the log when it was last followed; ``None``: its scheme follows nothing."""
+        follower = self._warm or self._shadow
+        return None if follower is None else follower.log_end
+
     def take_over(self) -> Takeover:
         """Fence the primary, and go on in its place from what its log has.
 
@@ -189,6 +195,25 @@ class Standby:
         began_s = time.perf_counter()
         self._check()
         return self._fence(began_s)
+
+    def take_over_with(self, hold: Callable[[], Lease]) -> Takeover:
+        """Take over under a lease, which ``hold`` takes once all is checked.
+
+        The lease is kept (:attr:`Takeover.lease`), and given up where the takeover fails.
+
+        Raises:
+            LeaseHeld: another standby was quicker; this one can go on following.
+            StandbyRefused, RecoveryError, CorruptLog, Fenced: as :meth:`take_over`.
+        """
+        self._refuse_if_over()
+        began_s = time.perf_counter()
+        self._check()
+        lease = hold()
+        try:
+            return replace(self._fence(began_s, lease), lease=lease)
+        except BaseException:
+            lease.release()
+            raise
 
     def _check(self) -> None:
         """Raise what can be refused while the primary is left alone."""
@@ -245,19 +270,13 @@ class Standby:
                 if not self.follow():
                     time.sleep(watch.pause_s)
                 continue
-            began_s = time.perf_counter()
             _log.warning("%s: its primary %s is %s", self.folder.path, seen.holder, seen.sign.value)
-            self._check()
             try:
-                lease = leases.hold(name, keep_alive=watch.keep_alive, after=seen.tenure)
+                return self.take_over_with(
+                    partial(leases.hold, name, keep_alive=watch.keep_alive, after=seen.tenure)
+                )
             except LeaseHeld:
                 watch = leases.watch(name)  # another standby was quicker, and is the primary now
-                continue
-            try:
-                return replace(self._fence(began_s, lease), lease=lease)
-            except BaseException:
-                lease.release()
-                raise
         return None
 
     def _complete(self, queue: OutputQueue, moments_s: tuple[float, float, float]) -> Takeover:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
+from cec_store.errors import Fenced
+from cec_store.operators.inputs.sources import consumers_of
 from cec_store.operators.recovery import Recovery
 from cec_store.operators.runner import Runner
 from cec_store.queues.output_queue import OutputQueue
@@ -87,3 +90,14 @@ class Takeover:
     report: TakeoverReport
     lease: Lease | None = None
     """Lease of a standby that watched for the primary's; it is kept alive until it is released."""
+
+    def close(self) -> None:
+        """Close the inputs' consumers and the queue; the lease is kept.
+
+        Raises:
+            Fenced: another process has taken over; all is closed.
+        """
+        for consumer in filter(None, consumers_of(self.runner.sources)):
+            with suppress(Fenced):
+                consumer.close()
+        self.queue.close()

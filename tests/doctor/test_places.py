@@ -239,11 +239,11 @@ def damaged_consumer(w: World) -> None:
     made.flip(w.path / "consumer-hourly.ack", 40)
 
 
-def lease(holder: str, how: str) -> Callable[[World], None]:
+def lease(holder: str, how: str, name: str = "driver") -> Callable[[World], None]:
     def make(w: World) -> None:
         w.checkpoint()
         rule = KeepAlive(period_s=0.02)
-        held = leases_of(w.path).hold("driver", holder=holder, keep_alive=rule)
+        held = leases_of(w.path).hold(name, holder=holder, keep_alive=rule)
         if how == "abandon":
             held.abandon()
         elif how == "release":
@@ -345,6 +345,8 @@ PLACES = [
          "cec-store verify"),
     Case("a driver that fell silent", lease("node-1:7", "abandon"), "lease", "fault",
          "node-1:7, tenure 1, gives no sign of life", "start the query again"),
+    Case("a standby that fell silent", lease("node-1:7", "abandon", "driver.node.b"), "lease",
+         "note", "node-1:7, tenure 1, gives no sign of life", "delete leases/driver.node.b"),
     Case("a query that has gone on elsewhere",
          lease("active standby with /data/totals-b", "release"), "lease", "fault",
          "has gone on with the checkpoint /data/totals-b", "start it with /data/totals-b"),

@@ -15,6 +15,7 @@ from cec_store.signals import Signals
 from cec_store.signals.figures import METRICS
 from cec_store.standby.leases import leases_of
 from support.fleets.walks import Walk
+from support.standby.node_threads import NodeThreads
 
 parser = pytest.importorskip("prometheus_client.parser")
 ROWS = pa.schema([("k", pa.int64()), ("v", pa.int64()), ("at", pa.timestamp("us"))])
@@ -115,6 +116,22 @@ def test_a_standby_until_it_is_over(tmp_path: Path, signals: Signals, port: int)
             assert of(told, "cec_standby_is_over", name="second") == 1
             assert ("cec_standby_lag_records", (("name", "second"),)) not in told
             taken.queue.close()
+
+
+def test_nodes_by_their_queue(tmp_path: Path, signals: Signals, port: int) -> None:
+    with NodeThreads(tmp_path) as nodes:
+        nodes.start("a")
+        nodes.primary()
+        nodes.start("b")
+        nodes.wait_ready("b")
+        signals.add_nodes("sums", nodes.output)
+        told = scraped(port)
+        figures = [(node, of(told, f"cec_node_{name}", name="sums", node=node))
+                   for name in ("is_primary", "is_warm", "lag") for node in "ab"]  # fmt: skip
+        assert figures == [("a", 1), ("b", 0), ("a", 1), ("b", 1), ("a", 0), ("b", 0)]
+        assert of(told, "cec_takeovers_are_paused", name="sums") == 0
+        nodes.end("b")
+        assert of(scraped(port), "cec_node_is_warm", name="sums", node="b") == 0
 
 
 def test_a_fleet_by_its_folder(tmp_path: Path, signals: Signals, port: int) -> None:

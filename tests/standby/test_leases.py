@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -238,6 +239,23 @@ def test_a_watcher_that_was_away_finds_beats_behind_those_that_were_deleted(tmp_
     assert len(os.listdir(tmp_path / "leases" / "primary")) < 60
 
 
+def test_a_watcher_that_was_away_sees_the_newest_holder_at_its_first_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And not a beat that an earlier holder had given since the look before."""
+    objects, tenure = objects_of(tmp_path, KeptIn.LMDB)
+    beats = objects.claim(tenure)
+    clock = Clock(monkeypatch)
+    watch = leases_of(tmp_path).watch("primary")
+    watch.look()
+    beats.beat(Beat(2, BeatKind.HELD, b"old"))
+    following = replace(tenure, number=2, holder="another", token="cd" * 16)
+    objects.claim(following).beat(Beat(2, BeatKind.HELD, b"new"))
+    clock.now_s += 3600
+    assert watch.look() == (Sign.ALIVE, 2, "another", True)
+    assert watch.note == b"new"
+
+
 def test_what_earlier_tenures_left_is_deleted_and_whoever_is_in_one_is_fenced(
     tmp_path: Path,
 ) -> None:
@@ -375,7 +393,8 @@ def test_leases_in_memory_are_those_of_this_process() -> None:
 
 TENURE = Tenure(8, "node:1", "0123456789abcdef" * 2, KeptIn.LMDB, 100_000, 3)
 TENURE_BYTES = (
-    b'{"holder": "node:1", "kept_in": "lmdb", "misses": 3, "number": 8, "period_us": 100000, '
+    b'{"cause": "start", "holder": "node:1", "kept_in": "lmdb", "misses": 3, "number": 8, '
+    b'"period_us": 100000, '
     b'"token": "0123456789abcdef0123456789abcdef", "version": 1}'
 )
 BEAT_BYTES = bytes.fromhex("0123456789abcdef0123456789abcdef29000000000000000100000077bf8ece")

@@ -77,8 +77,9 @@ ORDER = {
     "operators.ordering": "bubble sort",
     "standby": """
         schemes costs costs_here lease_format beats lease_objects lease leases
-        followers skipping queue_input refusals takeover standby
+        followers skipping queue_input refusals takeover standby nodes
     """,
+    "standby.nodes": "notes orders election members damping job node asking warming",
     "standby.followers": "followed_log footprint_ledger warm_state held_output shadow",
     "placement": """
         layout loads allocation updating optimum protocols plans drafting adaptation
@@ -99,7 +100,7 @@ ORDER = {
         snapshot driver_side saved loads batch_loads migration planning tables showing adaptation
         cluster
     """,
-    "connectors.spark.takeover": "tenure warming passive active doors",
+    "connectors.spark.takeover": "tenure warming waiting passive active doors",
     "connectors.spark.setup": "environment settings java sides compiler session",
     "connectors.spark.queues": "spark_types sink source data_source",
     "connectors.spark.checkpoint": """
@@ -149,11 +150,11 @@ ORDER = {
     "verbs.upkeep": "by_log by_reference",
     "verbs": """
         arguments spark upkeep extent verify doctor dump state changes diff replay tail watch report
-        consumers trim reindex fork moving demo standby sizing fleet
+        consumers trim reindex fork moving demo sizing fleet standby
     """,
     "verbs.spark": "session stored_state spark",
     "verbs.fleet": "stopping going_back checkpoints monitor fleet",
-    "verbs.standby": "advise passive",
+    "verbs.standby": "advise passive node nodes standby",
     "verbs.sizing": "size",
 }
 RANKS = {

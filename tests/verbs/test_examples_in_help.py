@@ -22,9 +22,11 @@ from support.places.made_checkpoints import grown
 
 IN_SPARK = {
     "adopt", "release", "repartition", "compare", "standby", "demo", "spark", "spark conf",
-    "spark jar", "fleet run", "fleet watch",
+    "spark jar", "fleet run", "fleet watch", "standby spark", "standby node", "standby switch",
+    "standby pause", "standby resume", "standby wait",
 }  # fmt: skip
-"""Their words are parsed here; other suites run them, because they start a Spark or compile."""
+"""Their words are parsed here; other suites run them, because they start a Spark, compile, or need
+nodes that run."""
 
 
 def commands() -> Iterator[tuple[str, Any]]:

@@ -97,6 +97,11 @@ class Shadow:
         """Everything of the log below it was taken."""
         return self._log.end_offset
 
+    @property
+    def log_end(self) -> int:
+        """End of the log at the last look."""
+        return self._log.chain.end.offset
+
     def follow(self, steps_max: int) -> int:
         """Take what is new in the log, and so many steps of the input; how many rows these had."""
         try:

@@ -75,6 +75,11 @@ class WarmState:
         """Everything of the log below it was taken."""
         return self._log.end_offset
 
+    @property
+    def log_end(self) -> int:
+        """End of the log at the last look."""
+        return self._log.chain.end.offset
+
     def follow(self) -> int:
         """Take what is new in the log; how many frames that were."""
         before = self._log.frames_read

@@ -9,6 +9,8 @@ fenced, and the standby cuts its own.
 from __future__ import annotations
 
 import logging
+import time
+from contextlib import suppress
 from threading import Thread
 from typing import Any
 
@@ -16,13 +18,16 @@ from cec_store.connectors.spark.checkpoint.fork import fork_as
 from cec_store.connectors.spark.checkpoint.layout import Checkpoint
 from cec_store.connectors.spark.takeover.passive import check_checkpoint, require_lease
 from cec_store.connectors.spark.takeover.tenure import LEASE, check_session, enter
+from cec_store.connectors.spark.takeover.waiting import WaitingDriver, committed_if_readable
 from cec_store.errors import CecError
-from cec_store.standby.leases import KeepAlive, Lease, leases_of
+from cec_store.standby.leases import KeepAlive, Lease, Sign, Watch, leases_of
 from cec_store.storage.paths import AnyPath
 from cec_store.storage.stores.by_url import name_of
 from cec_store.storage.stores.folders import StorageOptions, folder_at
 from cec_store.storage.waiting import Bells, start_uninterrupted
 
+_LOOK_S = 1.0
+_NOTED_EVERY_S = 2.0
 _log = logging.getLogger(__name__)
 
 
@@ -64,7 +69,7 @@ class Follower:
     def _run(self) -> None:
         watch = leases_of(self._primary, self._options).watch(LEASE)
         try:
-            tenure = watch.wait().tenure
+            tenure = self._await_end(watch)
             self._of_primary = enter(
                 self._session, self._primary, self._options, self._rule, tenure, self._checkpoint
             )
@@ -74,6 +79,22 @@ class Follower:
         finally:
             watch.close()
             self._ended.ring()
+
+    def _await_end(self, watch: Watch) -> int:
+        """Return the tenure of the primary once it is over; meanwhile note how far this one is."""
+        noted_s: float | None = None
+        with WaitingDriver(leases_of(self._primary, self._options), self._rule) as waiting:
+            while (seen := watch.wait(timeout_s=_LOOK_S)).sign not in (Sign.SILENT, Sign.RELEASED):
+                now_s = time.monotonic()
+                if noted_s is None or now_s - noted_s >= _NOTED_EVERY_S:
+                    noted_s = now_s
+                    waiting.follows(*map(self._committed, (self._checkpoint, self._primary)))
+        return seen.tenure
+
+    def _committed(self, checkpoint: AnyPath) -> list[int]:
+        with suppress(CecError):
+            return committed_if_readable(Checkpoint(checkpoint, self._options))
+        return []
 
     def release(self) -> None:
         """Let go of what it holds, where the query has ended as planned."""

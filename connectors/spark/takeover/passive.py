@@ -15,6 +15,7 @@ from typing import Any, Generic, TypeVar
 from cec_store.connectors.spark.checkpoint.layout import Checkpoint
 from cec_store.connectors.spark.setup.settings import PROVIDER, PROVIDER_KEY
 from cec_store.connectors.spark.takeover.tenure import LEASE, check_session, enter
+from cec_store.connectors.spark.takeover.waiting import WaitingDriver, committed_if_readable
 from cec_store.connectors.spark.takeover.warming import read_state, run_small_queries
 from cec_store.errors import LeaseHeld
 from cec_store.standby.leases import KeepAlive, Lease, Sign, Watch, leases_of
@@ -27,6 +28,7 @@ STANDBY_OF = "CEC_STORE_STANDBY_OF"
 """A variable that `cec-store standby` sets: the checkpoint of which this process is the standby."""
 _STATE_AGE_S = 30.0
 _LOOK_S = 1.0
+_NOTED_EVERY_S = 10.0
 _log = logging.getLogger(__name__)
 _Started = TypeVar("_Started")
 
@@ -120,26 +122,40 @@ def _await_turn(
     leases = leases_of(checkpoint, storage_options)
     watch = leases.watch(LEASE)
     require_lease(query_checkpoint, watch)
-    run_small_queries(session, f"{leases.path}/{LEASES_FOLDER}/warming")
-    read_state(session, query_checkpoint, query_checkpoint.path)
-    _log.info("%s: standing by, warm", query_checkpoint.path)
-    on_warm()
-    while True:
-        tenure = _warm_until_silent(session, query_checkpoint, watch)
-        silent_at_s = time.monotonic()
-        try:
-            return enter(session, checkpoint, storage_options, rule, tenure), silent_at_s
-        except LeaseHeld as error:
-            _log.warning("another standby was quicker: %s", error)
+    with WaitingDriver(leases, rule) as waiting:
+        run_small_queries(session, f"{leases.path}/{LEASES_FOLDER}/warming")
+        _read(session, query_checkpoint, waiting)
+        _log.info("%s: standing by, warm", query_checkpoint.path)
+        on_warm()
+        while True:
+            tenure = _warm_until_silent(session, query_checkpoint, watch, waiting)
+            silent_at_s = time.monotonic()
+            try:
+                return enter(session, checkpoint, storage_options, rule, tenure), silent_at_s
+            except LeaseHeld as error:
+                _log.warning("another standby was quicker: %s", error)
 
 
-def _warm_until_silent(session: Any, checkpoint: Checkpoint, watch: Watch) -> int:
+def _read(session: Any, checkpoint: Checkpoint, waiting: WaitingDriver) -> None:
+    """Read the state of the last committed batch, and note which one that was."""
+    batch = committed_if_readable(checkpoint)[-1:]
+    read_state(session, checkpoint, checkpoint.path)
+    waiting.has_read(batch[0] if batch else None)
+
+
+def _warm_until_silent(
+    session: Any, checkpoint: Checkpoint, watch: Watch, waiting: WaitingDriver
+) -> int:
     """The number of the tenure that is over."""
-    read_s = time.monotonic()
+    read_s = noted_s = time.monotonic()
     while True:
         seen = watch.wait(timeout_s=_LOOK_S)
         if seen.sign in (Sign.SILENT, Sign.RELEASED):
             return seen.tenure
-        if time.monotonic() - read_s >= _STATE_AGE_S:
-            read_state(session, checkpoint, checkpoint.path)
-            read_s = time.monotonic()
+        now_s = time.monotonic()
+        if now_s - read_s >= _STATE_AGE_S:
+            _read(session, checkpoint, waiting)
+            read_s = noted_s = now_s
+        elif now_s - noted_s >= _NOTED_EVERY_S:
+            waiting.sees(committed_if_readable(checkpoint))
+            noted_s = now_s

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from cec_store import wait_until_warm
 from cec_store.connectors import spark as cec_spark
 from cec_store.connectors.spark.takeover.tenure import FENCE_KEY, LEASE
 from cec_store.errors import NotACheckpoint
@@ -38,6 +39,7 @@ def test_output_is_that_of_a_run_without_failure(tmp_path: Path, tally: Tally) -
             drivers.append(shadow)
             shadow.wait_for("following")
             await_batch(tmp_path, newest(tmp_path, old) + 2, own)
+            assert wait_until_warm(tmp_path / old, lease=LEASE, timeout_s=30.0)
             time.sleep(dice.random() * 0.3)
             kill = [signal.SIGSTOP, signal.SIGKILL][takeover % 2]
             primary.send(kill)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cec_store import read_queue
+from cec_store import read_queue, wait_until_warm
 from cec_store.connectors import spark as cec_spark
 from cec_store.connectors.spark.takeover.tenure import FENCE, FENCE_KEY, LEASE
 from cec_store.errors import LeaseHeld, NotACheckpoint, SparkUnavailable
@@ -40,6 +40,7 @@ def test_output_is_that_of_a_run_without_failure(tmp_path: Path, tally: Tally) -
             standby = Driver(tmp_path, "standby", every_ms=EVERY_MS, log_level="ERROR")
             drivers.append(standby)
             standby.wait_for("warm")
+            assert wait_until_warm(tmp_path / "checkpoint", lease=LEASE, timeout_s=30.0)
             await_batch(tmp_path, newest(tmp_path) + 1)
             time.sleep(dice.random() * 0.3)
             kill = [signal.SIGSTOP, signal.SIGKILL][takeover % 2]
@@ -53,6 +54,7 @@ def test_output_is_that_of_a_run_without_failure(tmp_path: Path, tally: Tally) -
                 primary.send(signal.SIGCONT)
                 assert "another driver has taken this query over" in primary.wait_for("failed")
             primary.end()
+            assert not wait_until_warm(tmp_path / "checkpoint", lease=LEASE, timeout_s=0.5)
             await_batch(tmp_path, newest(tmp_path) + 2)
             # It has taken over, and nobody has stopped it yet.
             said = standby.errors.read_text("utf-8")

@@ -13,6 +13,7 @@ import random
 import sys
 import time
 import traceback
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -143,7 +144,8 @@ def live(order: dict) -> int:  # type: ignore[type-arg]
             is_primary = False
 
 
-def serve() -> None:
+def serve(live: Callable[[dict], int] = live) -> None:  # type: ignore[type-arg]
+    """Fork a process that lives by each order that is read."""
     pa.array([1]).to_pylist()
     for line in sys.stdin:
         child = os.fork()

@@ -57,7 +57,11 @@ SUITES = {
     "standbys": Suite(
         "takeovers",
         "the case's name, and hypothesis",
-        ("faults/test_standbys.py", "standby/test_takeovers.py"),
+        (
+            "faults/test_standbys.py",
+            "standby/test_takeovers.py",
+            "standby/test_node_kills.py",
+        ),
     ),
     "interrupts": Suite("interrupted writers", "none", ("queues/test_interrupts.py",)),
     "commits": Suite(

@@ -31,12 +31,17 @@ TIMED = pa.schema([*ROWS, pa.field("t", pa.timestamp("us"))])
 class Slot:
     """One of the two places that a node can have; several nodes, one after the other."""
 
-    def __init__(self, name: str, events: SimpleQueue[tuple[Slot, dict]]) -> None:
+    def __init__(
+        self,
+        name: str,
+        events: SimpleQueue[tuple[Slot, dict]],
+        program: str = "support.processes.standby_node",
+    ) -> None:
         self.name = name
         self.state = "dead"
         self.pid = 0
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "support.processes.standby_node"],
+            [sys.executable, "-m", program],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1,
         )  # fmt: skip
         self._events = events
