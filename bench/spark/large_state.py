@@ -35,7 +35,7 @@ JIT_BATCHES = 5
 
 @dataclass(frozen=True)
 class Lives:
-    """What a query has measured that was started, stopped and started again."""
+    """Figures of a query that was started, stopped and started again."""
 
     first: Outcome
     second: Outcome

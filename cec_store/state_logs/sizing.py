@@ -66,7 +66,7 @@ class StateSize:
     heap_bytes: int
     """Bytes of heap with the rows of live keys alone in memory."""
     heap_bytes_most: int
-    """With the dead rows of the extent in the heap, too."""
+    """Bytes of heap with the dead rows of the extent there, too."""
     index_bytes: int
     """Bytes of heap where all rows are in local files."""
     local_bytes_most: int

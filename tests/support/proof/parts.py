@@ -36,6 +36,7 @@ BENCHES = {
     "papers-others": ("papers/availability.py", "papers/migration.py"),
     "spark-stores": ("spark/providers.py", "spark/small_loads.py", "spark/transform_with_state.py"),
     "spark-watermarks": ("spark/watermarks.py",),
+    "spark-large": ("spark/large_state.py",),
     "spark-queues": ("spark/sink.py", "spark/source.py", "spark/read_state.py", "spark/adopt.py"),
     "spark-clusters": ("spark/replicas.py", "spark/standby.py"),
     "fleet": ("fleet",),
