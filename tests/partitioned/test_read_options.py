@@ -22,7 +22,7 @@ from cec_store.partitioned.offsets import (
     limited,
 )
 from cec_store.partitioned.read_options import ReadOptions, parse
-from support.spark.moments import MOMENTS, NOW_US
+from support.vectors.moments import MOMENTS, NOW_US
 
 ID = "0123456789abcdef" * 2
 

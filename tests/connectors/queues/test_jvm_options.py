@@ -16,7 +16,7 @@ from cec_store.log.positions import Behind, Range
 from cec_store.partitioned.offsets import Bound, Positions, cut, limited
 from cec_store.partitioned.read_options import ReadOptions, parse
 from support.runs.counts import crash_count
-from support.spark.moments import MOMENTS, NOW_US
+from support.vectors.moments import MOMENTS, NOW_US
 
 pytestmark = pytest.mark.crash
 MANY = settings(
