@@ -25,6 +25,13 @@ SIZE_UNITS = {
     "tb": 10**12, "gb": 10**9, "mb": 10**6, "kb": 10**3, "b": 1,
 }  # fmt: skip
 """Bytes of the units of sizes, in lower case."""
+SPARKS_SIZE_UNITS = {
+    prefix + unit: 1 << 10 * power
+    for power, prefix in enumerate("kmgtp", 1)
+    for unit in ("", "b", "i", "ib")
+} | {"b": 1}
+"""The same as Spark reads them, whose MB is 2^20, so that a setting means one thing in Python and
+in Spark's own configuration."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
@@ -202,14 +209,16 @@ def parse_count(text: str) -> int:
     return _whole(text, _COUNT_UNITS, f"{text!r} is no whole number; such as 1000, 1e6 or 1.5M")
 
 
-def parse_size(text: str) -> int:
+def parse_size(text: str, units: Mapping[str, int] = SIZE_UNITS) -> int:
     """Return a number of bytes: ``1000``, ``1e6``, ``10GiB``, ``1.5MB``; KiB is 1,024, kB 1,000.
+
+    Args:
+        units: Bytes of each unit, in lower case; of none it is one.
 
     Raises:
         ValueError: it is none, or not whole.
     """
-    units = {**SIZE_UNITS, "": 1}
-    return _whole(text, units, f"{text!r} is no size; such as 1000000, 64MiB or 10GiB")
+    return _whole(text, {**units, "": 1}, f"{text!r} is no size; such as 1000000, 64MiB or 10GiB")
 
 
 def _whole(text: str, units: Mapping[str, int], refusal: str) -> int:

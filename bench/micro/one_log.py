@@ -1,12 +1,12 @@
 """Costs of an append, acknowledgement, poll, opening and commit, in each layout of a queue.
 
-`plain` is a queue without partitions, `one` a queue by reference with one partition. Medians:
+`plain` is a queue without partitions, `one` a partitioned queue with one partition. Medians:
 `group_commit_us_*`: an append of 20 rows, until it is on disk.
 `ack_us_*`: a consumer acknowledges. `reader_poll_us_*`: a reader looks where nothing is new.
 `create_ms_*`: a queue is made. `reopen_ms_*`: it is opened to append after twenty appends.
 In a store (moto's S3, in this process, so that requests and bytes count rather than time), for
 each append of 20 rows: `s3_puts_per_group_*`, and `commit_bytes_*`, the bytes that are put less
-those of the rows. `open_requests_1m_commits`: requests to open a queue by reference that has a
+those of the rows. `open_requests_1m_commits`: requests to open a partitioned queue that has a
 million commits (a quick run: a hundred thousand).
 
 With `--before CHECKOUT` that checkout's own script takes turns with this one, and `*_vs_before` are

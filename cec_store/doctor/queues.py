@@ -26,7 +26,7 @@ def queue_lines(place: Place) -> Iterator[Diagnosis]:
     """Yield the lines about a queue."""
     try:
         place.require_open()
-        if place.kind is PlaceKind.REFERENCE_QUEUE:
+        if place.kind is PlaceKind.PARTITIONED_QUEUE:
             records = sum(place.reference.ends().values())
             what = f"{len(place.logs):,} partitions, {records:,} records in all"
         else:

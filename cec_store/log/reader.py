@@ -45,7 +45,7 @@ class FrameLookup(Protocol):
 
 
 class ReplayedLog(FrameLookup, Protocol):
-    """Log that can be replayed: :class:`LogReader`, or a partition of a queue by reference."""
+    """Log that can be replayed: :class:`LogReader`, or a partition of a partitioned queue."""
 
     @property
     def path(self) -> str:

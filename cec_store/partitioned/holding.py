@@ -44,7 +44,7 @@ def hold(
 ) -> Holding:
     """Be the consumer of this name; one that is new begins at these offsets, by partition.
 
-    In a queue by reference whoever held the name before is fenced; in one without partitions it
+    In a partitioned queue whoever held the name before is fenced; in one without partitions it
     must let go.
 
     Raises:

@@ -14,6 +14,7 @@ from cec_store.log.positions import Behind
 from cec_store.log.selection import OUTPUT_KINDS
 from cec_store.partitioned.offsets import BEHIND, EARLIEST, LATEST, Bound
 from cec_store.storage.given_options import nested, value_of
+from cec_store.values import to_timestamp_us
 
 STORAGE = "storageoption."
 """Prefix of the options of a URL's file system, which follow as fsspec names them."""
@@ -27,6 +28,13 @@ _KNOWN = (
     "kinds", "includeMetadata", "followCheckpoint",
 )  # fmt: skip
 _ENDS = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
+_MOMENT = re.compile(
+    r"[+-][0-9]{1,18}(?:us|ms|s|m|min|h|d|w)|[0-9]{1,18}(?:s|ms|us|ns)|now|today|yesterday"
+    r"|[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ](?:[01][0-9]|2[0-3]):[0-5][0-9]"
+    r"(?::[0-5][0-9](?:\.[0-9]{1,9})?)?(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])?)?",
+    re.IGNORECASE | re.ASCII,
+)
+"""Moments that the source in the JVM reads as well: of ISO 8601 what most write."""
 _SPARKS_OWN = {"checkpointlocation", "queryname", "outputmode"}
 
 
@@ -121,12 +129,12 @@ def _bound(given: Mapping[str, str], side: str, default: int) -> Bound:
     """The most precise that is given wins: a timestamp, one for each partition, offsets."""
     name = f"{side}Timestamp"
     if name.lower() in given:
-        return Bound(timestamp_us=_milliseconds(name, given[name.lower()]))
+        return Bound(timestamp_us=_moment(name, given[name.lower()]))
     name = f"{side}OffsetsByTimestamp"
     if name.lower() in given:
         text = given[name.lower()]
         moments = _partitions(name, text, _parsed(text), given["path"])
-        return Bound(timestamps_us={n: _milliseconds(name, ms) for n, ms in moments.items()})
+        return Bound(timestamps_us={n: _moment(name, ms) for n, ms in moments.items()})
     name = f"{side}Offsets"
     text = given.get(name.lower(), "").strip()
     if text.lower() in ("earliest", "latest"):
@@ -192,11 +200,18 @@ def _partitions(name: str, text: str, parsed: Any, path: str) -> dict[int, int]:
     return {int(number): value for number, value in parsed.items()}
 
 
-def _milliseconds(name: str, value: str | int) -> int:
-    """Microseconds of a timestamp in milliseconds."""
-    if not re.fullmatch(r"\s*\d{1,15}\s*", str(value)):
-        raise ValueError(f"{name}: milliseconds since 1970, 0 or more, not {value!r}")
-    return int(value) * 1000
+def _moment(name: str, value: str | int) -> int:
+    """Microseconds of a moment, which is in milliseconds where it is a number alone."""
+    text = str(value).strip()
+    if re.fullmatch("[0-9]{1,15}", text):
+        return int(text) * 1000
+    if _MOMENT.fullmatch(text):
+        with suppress(ValueError):
+            return to_timestamp_us(text)
+    raise ValueError(
+        f"{name}: milliseconds since 1970, or a moment like -1h, yesterday or "
+        f"2013-01-31T12:00:00Z, not {value!r}"
+    )
 
 
 def _number(given: Mapping[str, str], name: str) -> int | None:

@@ -48,7 +48,7 @@ def report_on(
 
     Raises:
         OutOfRange: what ``at`` names is not there.
-        CorruptLog, UnsupportedVersion: a queue by reference cannot be opened.
+        CorruptLog, UnsupportedVersion: a partitioned queue cannot be opened.
     """
     place.require_open()
     damage: list[Damage] = []

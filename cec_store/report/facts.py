@@ -151,7 +151,7 @@ def read_facts(place: Place, log: Log, at: At) -> LogFacts:
 
 def _read(facts: LogFacts, place: Place, at: At) -> None:
     log = facts.log
-    if place.kind is PlaceKind.REFERENCE_QUEUE:
+    if place.kind is PlaceKind.PARTITIONED_QUEUE:
         facts.history, facts.last = reference_history(place, int(log.partition or 0))
         facts.damage += [Damage.of_fault(log.name, fault) for fault in facts.history.damage]
         facts.consumers = reference_consumers(place)(int(log.partition or 0))

@@ -202,7 +202,7 @@ def data_folder_name(query: str, batch: int) -> str:
 
 
 def consumer_folder_name(consumer: str) -> str:
-    """Return the name of a consumer's folder, below a queue by reference."""
+    """Return the name of a consumer's folder, below a partitioned queue."""
     return f"{CONSUMERS_FOLDER}/{check_consumer_name(consumer)}"
 
 

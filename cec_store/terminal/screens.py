@@ -5,10 +5,18 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from threading import Timer
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
 from rich.table import Table
 from rich.text import Text
 
@@ -18,18 +26,27 @@ from cec_store.storage.names import segment_id_of
 from cec_store.terminal.wording import aligned, json_text
 
 Cell = str | int | float | None
+BAR_AFTER_S = 2.0
+"""Seconds of work before a bar appears."""
 
 
 class Screen:
     """Standard output, and standard error for what is only of interest while it lasts."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, has_bars: bool = True) -> None:
+        """``has_bars``: show progress on standard error, which documents of JSON go without."""
         self.out = Console(highlight=False, soft_wrap=True)
         self.error = Console(stderr=True, highlight=False)
+        self._is_asked_for_bars = has_bars
 
     @property
     def is_terminal(self) -> bool:
         return self.out.is_terminal
+
+    @property
+    def has_bars(self) -> bool:
+        """True where standard error is a terminal and the verb writes no JSON."""
+        return self._is_asked_for_bars and self.error.is_terminal
 
     def line(self, text: str = "", style: str = "") -> None:
         """One line, styled on a terminal only."""
@@ -107,7 +124,7 @@ class Screen:
     def bytes_progress(self, what: str, *folders: Folder) -> Iterator[Callable[[int], None]]:
         """A bar on standard error while logs are read; nothing where that is no terminal."""
         total = 0
-        for folder in folders if self.error.is_terminal else ():
+        for folder in folders if self.has_bars else ():
             for name in folder.names() if folder.exists() else []:
                 with suppress(FileNotFoundError):  # trimmed this very moment
                     total += folder.size(name) if segment_id_of(name) is not None else 0
@@ -115,17 +132,45 @@ class Screen:
             task = bar.add_task(what, total=total)
             yield lambda done: bar.update(task, completed=done)
 
+    @contextmanager
+    def waiting(self, what: str) -> Iterator[None]:
+        """A bar that moves, and the time, for work of which nobody knows how much it is."""
+        with self._bar(BarColumn()) as bar:
+            bar.add_task(what, total=None)
+            yield
+
     def bar(self) -> Progress:
         """A progress bar on standard error, that is shown on a terminal only."""
-        return Progress(
+        return self._bar(BarColumn(), MofNCompleteColumn())
+
+    def _bar(self, *columns: ProgressColumn) -> Progress:
+        return _LateBar(
             TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
+            *columns,
             TimeElapsedColumn(),
             console=self.error,
             transient=True,
-            disable=not self.error.is_terminal,
+            disable=not self.has_bars,
         )
+
+
+class _LateBar(Progress):
+    """A bar that appears once its block has run for BAR_AFTER_S; before it would only flicker."""
+
+    _timer: Timer | None = None
+
+    def start(self) -> None:
+        if not self.disable:
+            self._timer = Timer(BAR_AFTER_S, super().start)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer.join()
+        if self.live.is_started:
+            super().stop()
 
 
 def _text(cell: Cell) -> str:

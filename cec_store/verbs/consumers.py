@@ -87,7 +87,7 @@ def consumers_verb(
     screen = Screen()
     place = place_of(path, storage_options)
     place.require_open()
-    is_reference = place.kind is PlaceKind.REFERENCE_QUEUE
+    is_reference = place.kind is PlaceKind.PARTITIONED_QUEUE
     with wrong_use():
         queues = place.logs if is_reference else queues_of(place)
         if sum(option is not None for option in (drop, add, retention)) > 1:
@@ -179,7 +179,7 @@ def _seconds(span_us: int) -> str:
 
 
 def _add(screen: Screen, place: Place, name: str, yes: bool, as_json: bool) -> None:
-    is_reference = place.kind is PlaceKind.REFERENCE_QUEUE
+    is_reference = place.kind is PlaceKind.PARTITIONED_QUEUE
     if yes:
         begins = (add_reference_consumer if is_reference else add_consumer)(place, name)
     else:
@@ -208,7 +208,7 @@ def _set_retention(
     another commit.
     """
     before = place.retention()
-    is_reference = place.kind is PlaceKind.REFERENCE_QUEUE
+    is_reference = place.kind is PlaceKind.PARTITIONED_QUEUE
 
     def plan(log: Log) -> Trim:
         if is_reference:
@@ -247,7 +247,7 @@ def _set_retention(
 
 
 def _drop(screen: Screen, place: Place, name: str, yes: bool, as_json: bool) -> None:
-    is_reference = place.kind is PlaceKind.REFERENCE_QUEUE
+    is_reference = place.kind is PlaceKind.PARTITIONED_QUEUE
     drops: list[Drop] = (plan_reference_drop if is_reference else plan_drops)(place, name)
     if yes and is_reference:
         carry_out_reference_drop(place, name)

@@ -77,7 +77,7 @@ def diff_verb(
         if any(place.is_built_in for place in places):
             require_keys_alone(logs[0] + logs[1])
         compared = differences(sides[0], sides[1], (logs[0], logs[1]), top, partition is None)
-    screen, diffs = Screen(), []
+    screen, diffs = Screen(has_bars=not as_json), []
     asked = [(side.place, side.at) for side in sides]
     with wrong_use(), stored_state(conf, asked) as stored, screen.bar() as bar:
         for side, reader in zip(sides, stored, strict=True):

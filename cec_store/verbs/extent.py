@@ -73,7 +73,7 @@ def extent_verb(
 
     Of checkpoints that Spark's own providers keep: which snapshot, and which changes since.
     """
-    screen = Screen()
+    screen = Screen(has_bars=not as_json)
     top = 0 if quick else top
     if other is None:
         places = [place_of(path, storage_options)]
@@ -108,7 +108,8 @@ def extent_verb(
 def _rates(screen: Screen, overview: Overview, is_wanted: bool) -> LoadRates:
     if not is_wanted:
         return known_rates()
-    rates = calibrated(overview, known_rates())
+    with screen.waiting("timing loads"):
+        rates = calibrated(overview, known_rates())
     if rates is None:
         screen.note("nothing was timed: no operator's log is here that can be read")
         return known_rates()

@@ -35,8 +35,9 @@ def fork_verb(
         raise typer.BadParameter("give one of --at, --batch and --version")
     batch = version - 1 if version is not None else batch
     places = given_folders((checkpoint, new), storage_options)
-    done = fork(*places, at=at, batch=batch, dry_run=not yes)
-    screen = Screen()
+    screen = Screen(has_bars=not as_json)
+    with screen.waiting("copying the checkpoint" if yes else "reading the checkpoint"):
+        done = fork(*places, at=at, batch=batch, dry_run=not yes)
     if as_json:
         place = place_at(places[0])
         fields = asdict(done)

@@ -75,10 +75,11 @@ def compare_verb(
     as_json: AsJson = False,
 ) -> None:
     """Tell whether two checkpoints hold the same state, by whatever providers."""
-    with wrong_use(), spark_session(_NAME, settings_of(conf)) as session:
-        options = storage_options_of(storage_options)
+    screen = Screen(has_bars=not as_json)
+    options = storage_options_of(storage_options)
+    waiting = screen.waiting("comparing")
+    with wrong_use(), waiting, spark_session(_NAME, settings_of(conf)) as session:
         comparison = spark.compare(session, checkpoint, other, storage_options=options)
-    screen = Screen()
     if as_json:
         screen.document({**asdict(comparison), "same": comparison.is_same})
     else:
@@ -101,9 +102,10 @@ def _move(
     as_json: bool,
 ) -> None:
     options = storage_options_of(storage_options)
-    with wrong_use(), spark_session(_NAME, settings_of(conf)) as session:
+    screen = Screen(has_bars=not as_json)
+    waiting = screen.waiting("moving state" if yes else "reading the checkpoint")
+    with wrong_use(), waiting, spark_session(_NAME, settings_of(conf)) as session:
         done = move(session, dry_run=not yes, storage_options=options)
-    screen = Screen()
     if as_json:
         screen.document({**asdict(done), "done": yes})
         return

@@ -20,15 +20,16 @@ def reindex_verb(
     as_json: AsJson = False,
 ) -> None:
     """Delete the timestamp index and make it anew from the log. The log is not touched."""
-    screen = Screen()
+    screen = Screen(has_bars=not as_json)
     place = place_of(path, storage_options)
     with wrong_use():
         logs = queues_of(place)
-    gathered = gather(place, logs, plan_reindex_of)
-    plans = [plan for _, plan in gathered.answers]
-    is_done = yes and gathered.is_sound
-    if is_done:
-        carry_out_reindexes(place, plans)
+    with screen.waiting("reading the log"):
+        gathered = gather(place, logs, plan_reindex_of)
+        plans = [plan for _, plan in gathered.answers]
+        is_done = yes and gathered.is_sound
+        if is_done:
+            carry_out_reindexes(place, plans)
     totals = {"logs": len(logs), **sums(plans, "bytes", "frames")}
     if as_json:
         screen.document(gathered.as_json(_as_json, totals, done=is_done))

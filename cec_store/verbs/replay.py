@@ -86,7 +86,7 @@ def _rows(
     arguments["kinds"] = arguments["kinds"] or (
         CHANGE_KINDS if place.has_versions else OUTPUT_KINDS
     )
-    if place.kind is PlaceKind.REFERENCE_QUEUE:
+    if place.kind is PlaceKind.PARTITIONED_QUEUE:
         reader = read_queue(place.folder, **arguments)
         return reader, reader.schema
     source = stack.enter_context(open_queue(place.folder))

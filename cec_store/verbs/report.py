@@ -74,7 +74,7 @@ def report_verb(
     Of a fleet's folder: who runs, who waits for what, and until when. With --cluster it is about
     state on Spark's executors: who owns what, who could take over, and what moved.
     """
-    screen = Screen()
+    screen = Screen(has_bars=not as_json)
     fleet = None if cluster else _fleet_at(path, storage_options)
     of_places = at is not None or version is not None or not with_verify
     of_places |= bool(cluster and storage_options)  # a look at a cluster is a file of this disk

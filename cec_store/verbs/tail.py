@@ -60,7 +60,7 @@ def tail_verb(
     if form not in _FORMATS:
         raise typer.BadParameter(f"{form.value} has an end; tail writes table, jsonl or csv")
     place = place_of(path, storage_options)
-    if place.kind not in (PlaceKind.QUEUE, PlaceKind.REFERENCE_QUEUE):
+    if place.kind not in (PlaceKind.QUEUE, PlaceKind.PARTITIONED_QUEUE):
         raise typer.BadParameter(f"{place.path}: a {place.kind.value} is no queue; try dump")
     if lines is None and since is None:
         lines = _LINES

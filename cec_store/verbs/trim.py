@@ -64,7 +64,7 @@ def trim_verb(
     screen = Screen()
     place = place_of(path, storage_options)
     place.require_open()
-    is_reference = place.kind is PlaceKind.REFERENCE_QUEUE
+    is_reference = place.kind is PlaceKind.PARTITIONED_QUEUE
     with wrong_use():
         queues = place.logs if is_reference else queues_of(place)
         if is_reference and isinstance(before, Position):

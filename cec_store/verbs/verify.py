@@ -39,7 +39,7 @@ def verify_verb(
     as_json: AsJson = False,
 ) -> None:
     """Check every checksum, link and mark; name each fault, where it is and what to do."""
-    screen = Screen()
+    screen = Screen(has_bars=not as_json)
     place = place_of(path, storage_options)
     with screen.bytes_progress("checking", *(log.folder for log in place.logs)) as progress:
         verification = verify_place(place, deep=deep, records=records, progress=progress)

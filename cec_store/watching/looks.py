@@ -76,7 +76,7 @@ def look_at(place: Place, rates: LoadRates, cores: int) -> Look:
     """Return a look at a place; what cannot be read is told among its problems.
 
     Raises:
-        CecError: a queue by reference cannot be opened.
+        CecError: a partitioned queue cannot be opened.
     """
     taken_us = time.time_ns() // 1000
     overview = overview_of(place, top=0, end_only=True)
@@ -143,7 +143,7 @@ def _progress(place: Place, committed_us: int | None, problems: list[str]) -> di
 
 def _records(overview: Overview) -> int | None:
     place = overview.place
-    if place.kind is PlaceKind.REFERENCE_QUEUE:
+    if place.kind is PlaceKind.PARTITIONED_QUEUE:
         return sum(place.reference.ends().values())
     reports = [entry.report for entry in overview.logs if entry.report is not None]
     ends = [report.last.end_offset for report in reports if report.last is not None]
@@ -152,7 +152,7 @@ def _records(overview: Overview) -> int | None:
 
 def _batches(overview: Overview) -> int | None:
     place = overview.place
-    if place.kind is PlaceKind.REFERENCE_QUEUE:
+    if place.kind is PlaceKind.PARTITIONED_QUEUE:
         return place.reference.state.number
     if place.has_versions:
         return overview.version
@@ -162,7 +162,7 @@ def _batches(overview: Overview) -> int | None:
 
 def _committed_us(overview: Overview) -> int | None:
     place = overview.place
-    if place.kind is PlaceKind.REFERENCE_QUEUE:
+    if place.kind is PlaceKind.PARTITIONED_QUEUE:
         written_us = pc.max(place.reference.state.live.column("written_us")).as_py()
         return None if written_us is None else int(written_us)
     return _last_us(overview) if place.has_versions else None

@@ -1,4 +1,4 @@
-"""Queues by reference on every disk that a power cut may leave, within what recorded_disk names."""
+"""Partitioned queues on every disk that a power cut may leave, within what recorded_disk names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queues by reference under the verbs: what they are, and each damage by object and byte."""
+"""Partitioned queues under the verbs: what they are, and each damage by object and byte."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def segments(store: Store) -> list[str]:
 
 
 def test_the_verbs_name_it_for_what_it_is(path: str, tmp_path: Path) -> None:
-    assert place_at(path).kind is PlaceKind.REFERENCE_QUEUE
+    assert place_at(path).kind is PlaceKind.PARTITIONED_QUEUE
     before = contents(store_at(path))
     for verb in (["verify"], ["verify", "--deep"], ["extent", "--counts"], ["report"],
                  ["consumers"]):  # fmt: skip

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cec_store import values
 from cec_store.errors import OutOfRange, QueueReplaced
 from cec_store.format.schema import RecordKind
 from cec_store.log.positions import Behind
@@ -21,6 +22,7 @@ from cec_store.partitioned.offsets import (
     limited,
 )
 from cec_store.partitioned.read_options import ReadOptions, parse
+from support.vectors.moments import MOMENTS, NOW_US
 
 ID = "0123456789abcdef" * 2
 
@@ -119,9 +121,25 @@ def test_timestamps_are_milliseconds() -> None:
     assert options(startingTimestamp="1700000000123").starting == Bound(
         timestamp_us=1_700_000_000_123_000
     )
-    for wrong in ("-1", "now", "1.5", ""):
-        with pytest.raises(ValueError, match="milliseconds"):
-            options(startingTimestamp=wrong)
+    with pytest.raises(ValueError, match="startingOffsetsByTimestamp: milliseconds"):
+        options(startingOffsetsByTimestamp='{"0":-1}')
+
+
+@pytest.mark.parametrize("text", MOMENTS)
+def test_a_moment_is_what_it_is_elsewhere(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numbers alone are milliseconds, as in Spark's other sources."""
+    monkeypatch.setattr(values, "_now_us", lambda: NOW_US)
+    expected = MOMENTS[text]
+    for name, is_stream in (("startingTimestamp", True), ("endingTimestamp", False)):
+        if expected is None:
+            with pytest.raises(ValueError, match=f"{name}: milliseconds since 1970, or a moment"):
+                options(is_stream, **{name: text})
+        else:
+            read = options(is_stream, **{name: text})
+            bound = read.starting if is_stream else read.ending
+            assert bound == Bound(timestamp_us=expected)
+    if expected is not None and not text.strip().isdigit():
+        assert values.to_timestamp_us(text) == expected
 
 
 def test_no_record_that_late_is_an_error_by_default() -> None:

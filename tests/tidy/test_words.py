@@ -1,6 +1,7 @@
 """Plain words in the source: how docstrings begin, and names of locals that say nothing."""
 
 import ast
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -16,6 +17,9 @@ OPENINGS = {
 """A docstring is a sentence that begins with a verb or a noun: "Return …", "Bytes …"."""
 LOCALS = {"each", "found", "there", "wanted", "said"}
 """A local is a noun, such as `frame` or `segment`."""
+
+OTHER_NAMES = re.compile(r"\b[Qq]ueues?[\s#*]+by[\s#*]+reference\b|\bREFERENCE_QUEUE\b")
+"""Names of a partitioned queue that are not its name."""
 
 
 def room_of(path: Path) -> str:
@@ -86,6 +90,19 @@ def test_docstrings_begin_with_a_verb_or_a_noun(room: str) -> None:
 def test_locals_are_nouns(room: str) -> None:
     left = places(room, LOCAL_LINES)
     assert not left, left
+
+
+def test_a_partitioned_queue_has_one_name() -> None:
+    """Commits are by reference; a queue of them is partitioned."""
+    files = [*ROOT.glob("*.md")]
+    for folder in ("cec_store", "connectors", "bench", "docs", "examples"):
+        for ending in ("py", "scala", "md"):
+            files += (ROOT / folder).rglob(f"*.{ending}")
+    assert len(files) > 500
+    texts = {path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in files}
+    assert [name for name, text in texts.items() if OTHER_NAMES.search(text)] == []
+    assert OTHER_NAMES.search("Queues\n# by reference")
+    assert not OTHER_NAMES.search("by reference")
 
 
 @pytest.mark.parametrize(

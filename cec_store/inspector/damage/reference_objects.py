@@ -1,4 +1,4 @@
-"""The objects of a queue by reference, several at a time, over damage and on. Reads only.
+"""The objects of a partitioned queue, several at a time, over damage and on. Reads only.
 
 docs/format.md §11.
 """

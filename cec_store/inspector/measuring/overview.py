@@ -43,7 +43,7 @@ def at_point(place: Place, point: PointInTime | None) -> At:
         return None
     if place.has_versions:
         return version_at(place, point)
-    if place.kind is PlaceKind.REFERENCE_QUEUE:
+    if place.kind is PlaceKind.PARTITIONED_QUEUE:
         raise ValueError(f"{place.path}: no operator writes its partitions, so no moment matters")
     seq = seq_at(place, Chain(place.logs[0].folder), point)
     if seq is None:
@@ -125,7 +125,7 @@ class _Look:
         return None
 
     def at_log(self, log: Log, progress: BytesSinceLast | None) -> LogExtent:
-        if self.place.kind is PlaceKind.REFERENCE_QUEUE:
+        if self.place.kind is PlaceKind.PARTITIONED_QUEUE:
             number = int(log.partition or 0)
             return LogExtent(log, reference_extent(self.place, number, self.counts), "")
         if self.place.is_built_in:

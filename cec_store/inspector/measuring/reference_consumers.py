@@ -54,7 +54,7 @@ def place_consumers(place: Place) -> list[ConsumerState]:
     """
     if place.has_versions:
         return []
-    if place.kind is not PlaceKind.REFERENCE_QUEUE:
+    if place.kind is not PlaceKind.PARTITIONED_QUEUE:
         return chain_consumers(Chain(place.folder))
     of_partition = reference_consumers(place)
     return [state for log in place.logs for state in of_partition(log.partition or 0)]

@@ -1,4 +1,4 @@
-"""A partition of a queue by reference in figures, by what its commits say of it. Reads only.
+"""A partition of a partitioned queue in figures, by what its commits say of it. Reads only.
 
 docs/format.md §11. Only counts of records by kind, and a history, need the segments themselves.
 """

@@ -43,7 +43,7 @@ class PlaceKind(str, Enum):
     """Kinds of places that a path can name."""
 
     QUEUE = "queue"
-    REFERENCE_QUEUE = "partitioned queue"
+    PARTITIONED_QUEUE = "partitioned queue"
     STATE_STORE = "state store"
     CHECKPOINT = "checkpoint"
 
@@ -78,7 +78,7 @@ class Log:
 
     @property
     def key(self) -> tuple[str, int | None]:
-        """Path and partition, unique to this log: partitions by reference share one folder."""
+        """Path and partition, unique to this log: those of a partitioned queue share a folder."""
         return self.folder.path, self.partition
 
     def fields(self) -> dict[str, Any]:
@@ -123,7 +123,7 @@ class Place:
     checkpoint: Checkpoint | None = None
     """Spark's own files around the logs of a checkpoint."""
     opened: ReferenceQueue | None = None
-    """Open queue of a queue by reference that can be opened."""
+    """Open partitioned queue, if it is one that can be opened."""
     provider: str | None = None
     """Class of the provider that keeps a checkpoint's state."""
 
@@ -165,7 +165,7 @@ class Place:
 
     @property
     def reference(self) -> ReferenceQueue:
-        """The queue, of a place that is one by reference.
+        """The queue, of a place that is a partitioned one.
 
         Raises:
             CorruptLog, UnsupportedVersion: it cannot be opened.
@@ -175,24 +175,24 @@ class Place:
         return self.opened or ReferenceQueue(store)
 
     def require_open(self) -> None:
-        """Raise as :attr:`reference` does if the queue by reference cannot be opened.
+        """Raise as :attr:`reference` does if the partitioned queue cannot be opened.
 
         Such a place has no logs that could report the reason.
         """
-        if self.kind is PlaceKind.REFERENCE_QUEUE:
+        if self.kind is PlaceKind.PARTITIONED_QUEUE:
             _ = self.reference
 
     @property
     def settings(self) -> Folder | None:
         """Folder of a queue's settings; ``None`` in state stores, and where commits have them."""
-        if self.has_versions or self.kind is PlaceKind.REFERENCE_QUEUE:
+        if self.has_versions or self.kind is PlaceKind.PARTITIONED_QUEUE:
             return None
         return self.folder
 
     def retention(self) -> str | None:
         """Return a queue's retention as text; ``None`` in state stores or if it is unreadable."""
         try:
-            if self.kind is PlaceKind.REFERENCE_QUEUE:
+            if self.kind is PlaceKind.PARTITIONED_QUEUE:
                 return self.reference.state.commit.settings.get("retention", str(FOREVER))
             return None if self.settings is None else str(read_retention(self.settings))
         except CecError:
@@ -283,13 +283,13 @@ def _found_at(folder: FolderTree) -> Place | None:
 
 def _reference_queue(folder: FolderTree) -> Place:
     """Return the queue's place, without logs where it cannot be opened: verify says why."""
-    place = Place(folder, PlaceKind.REFERENCE_QUEUE, ())
+    place = Place(folder, PlaceKind.PARTITIONED_QUEUE, ())
     try:
         queue = place.reference
     except CecError:
         return place
     logs = tuple(Log(f"partition {n}", folder, partition=n) for n in queue.ends())
-    return Place(folder, PlaceKind.REFERENCE_QUEUE, logs, opened=queue)
+    return Place(folder, PlaceKind.PARTITIONED_QUEUE, logs, opened=queue)
 
 
 def _checkpoint(checkpoint: Checkpoint) -> Place:

@@ -39,7 +39,7 @@ class PlaceDump:
         Raises:
             CecError: it cannot be read at all, and there are no others.
         """
-        if self._place.kind is PlaceKind.REFERENCE_QUEUE:
+        if self._place.kind is PlaceKind.PARTITIONED_QUEUE:
             yield from dump_reference(self._place.reference, log.partition or 0, self._wanted)
             return
         decoder, rows = self._decoder(log)
@@ -57,7 +57,7 @@ class PlaceDump:
 
         ``look`` returns the logs that there are: a query may make some.
         """
-        if self._place.kind is PlaceKind.REFERENCE_QUEUE:
+        if self._place.kind is PlaceKind.PARTITIONED_QUEUE:
             yield from self._follow_by_reference(look)
             return
         followers: dict[tuple[str, int | None], tuple[Log, Follower | None]] = {}

@@ -1,4 +1,4 @@
-"""Frames and records of a partition of a queue by reference, over damage and on. Reads only."""
+"""Frames and records of a partition of a partitioned queue, over damage and on. Reads only."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class _PlaceVerifier:
         if place.checkpoint is not None:
             self._spark = SparkFiles(place.checkpoint, place.logs, place.is_built_in)
             self._spark.check()
-        if place.kind is PlaceKind.REFERENCE_QUEUE:
+        if place.kind is PlaceKind.PARTITIONED_QUEUE:
             faults, notes, self._logs = verify_reference(place, self._records, self._progress)
             self._add(faults, notes)
         else:

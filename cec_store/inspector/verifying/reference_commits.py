@@ -1,4 +1,4 @@
-"""The commits of a queue by reference against each other. docs/format.md §11."""
+"""The commits of a partitioned queue against each other. docs/format.md §11."""
 
 from __future__ import annotations
 

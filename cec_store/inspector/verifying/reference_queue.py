@@ -1,4 +1,4 @@
-"""A queue by reference against docs/format.md §11: its commits, then what they name. Reads only."""
+"""A partitioned queue against docs/format.md §11: its commits, then what they name. Reads only."""
 
 from __future__ import annotations
 

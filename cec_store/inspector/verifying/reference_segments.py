@@ -1,4 +1,4 @@
-"""The segments that the commits of a queue by reference name. docs/format.md §11. Reads only."""
+"""The segments that the commits of a partitioned queue name. docs/format.md §11. Reads only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One partition of a queue by reference, as a log that can be replayed.
+"""One partition of a partitioned queue, as a log that can be replayed.
 
 A segment is read as one: what a commit says of it takes the place of a frame's header, so that
 one without a wanted record, by its offsets or its timestamps, costs no request. docs/format.md §11.

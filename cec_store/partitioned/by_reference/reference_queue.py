@@ -1,4 +1,4 @@
-"""A queue of many partitions by reference, read as a whole.
+"""A partitioned queue, read as a whole.
 
 docs/format.md §11. What it shares with :class:`.plain_queue.PlainQueue` has the same names.
 """
@@ -165,7 +165,7 @@ class ReferenceQueue:
 
 
 def is_by_reference(store: Store) -> bool:
-    """Return True if a queue by reference is here, or the mark of one that was lost."""
+    """Return True if a partitioned queue is here, or the mark of one that was lost."""
     try:
         store.size(commit_object_name(0))
     except FileNotFoundError:

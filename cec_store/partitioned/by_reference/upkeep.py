@@ -1,4 +1,4 @@
-"""Maintenance of a queue by reference: merging, trimming, and deleting objects nobody reads.
+"""Maintenance of a partitioned queue: merging, trimming, and deleting objects nobody reads.
 
 docs/format.md §11. Any process may do it beside the writers: each step is a commit, or deletes what
 no commit names.

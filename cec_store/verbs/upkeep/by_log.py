@@ -42,14 +42,14 @@ def queues_of(place: Place) -> tuple[Log, ...]:
     """The queues in which records stand.
 
     Raises:
-        ValueError: a state store or a checkpoint, or a queue by reference.
+        ValueError: a state store or a checkpoint, or a partitioned queue.
     """
     if place.has_versions:
         raise ValueError(
             f"{place.path}: a {place.kind.value}, and no queue; Spark's own maintenance forgets "
             "what no kept version needs (spark.sql.streaming.minBatchesToRetain)"
         )
-    if place.kind is PlaceKind.REFERENCE_QUEUE:
+    if place.kind is PlaceKind.PARTITIONED_QUEUE:
         raise ValueError(f"{place.path}: a {place.kind.value}, which has no index")
     return place.logs
 

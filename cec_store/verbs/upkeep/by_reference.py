@@ -1,4 +1,4 @@
-"""Trims, consumers and the retention of queues by reference, where each change is a commit."""
+"""Trims, consumers and the retention of partitioned queues, where each change is a commit."""
 
 from __future__ import annotations
 

@@ -14,6 +14,8 @@ from math import log
 from typing import Any
 
 from cec_store.connectors.spark.executors.loads import TASK_LOADS
+from cec_store.errors import CecError
+from cec_store.partitioned.offsets import Positions
 
 LEAST_S = 5.0
 """A cost is told once it was measured for so long."""
@@ -75,10 +77,24 @@ class CpuMeter:
 
 
 def is_caught_up(progress: Any) -> bool:
-    """Return True if each source reports no more rows behind than this batch has read."""
+    """Return True if no source is more records behind than the batch has taken from it."""
     for source in progress.sources:
-        metrics = source.metrics or {}
-        behind = metrics.get("recordsBehindLatest")
-        if behind is None or int(behind) > source.numInputRows:
+        behind = (source.metrics or {}).get("recordsBehindLatest")
+        if behind is None or int(behind) > _taken(source):
             return False
     return True
+
+
+def _taken(source: Any) -> int:
+    """Number of records from where a batch began to where it ended; 0 where this is not known.
+
+    Spark's ``numInputRows`` counts what tasks read: each record twice if `foreachBatch` acts twice.
+    """
+    try:
+        texts = (source.startOffset, source.endOffset)
+        start, end = (Positions.of(json.loads(text) or {}) for text in texts)
+    except (CecError, ValueError):
+        return 0  # of another kind of source, which no query of a fleet has
+    if start.queue != end.queue:
+        return 0
+    return sum(offset - start.offsets.get(number, offset) for number, offset in end.offsets.items())

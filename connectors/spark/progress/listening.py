@@ -30,6 +30,7 @@ class _Query:
         self._file: ProgressFile | None = None
         self._stretches: list[Stretch] = []
         self._flushed_s: float | None = None
+        self._is_due = False
         self._has_warned = False
         if checkpoint is not None:
             try:
@@ -39,12 +40,16 @@ class _Query:
                 self._warn(error)
 
     def take(self, progress: Any, now_s: float) -> None:
+        """Take in a batch; what the file lacks by now is for :meth:`flush_if_due`."""
         self.progress = progress
-        if self._file is None:
-            return
-        self._stretches = bounded([*self._stretches, stretch_of(progress)])
-        if self._flushed_s is None or now_s - self._flushed_s >= _FLUSH_S:
-            self._flushed_s = now_s
+        if self._file is not None:
+            self._stretches = bounded([*self._stretches, stretch_of(progress)])
+            self._is_due = self._flushed_s is None or now_s - self._flushed_s >= _FLUSH_S
+            if self._is_due:
+                self._flushed_s = now_s
+
+    def flush_if_due(self) -> None:
+        if self._is_due:
             self.flush()
 
     def flush(self) -> None:
@@ -71,7 +76,10 @@ class QueryProgress:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
+        self._events = Lock()
+        """Held while an event is taken in and its file is written, and before the other lock."""
         self._lock = Lock()
+        """Guards what a scrape reads, which must not wait for a slow store."""
         self._queries: dict[str, _Query] = {}
         self._ends: list[Callable[[], object]] = []
 
@@ -85,14 +93,17 @@ class QueryProgress:
         """Take in what Spark reports of a batch; of a trigger without a batch nothing."""
         if not is_of_batch(progress):
             return
-        with self._lock:
-            query = self._queries.setdefault(run, _Query(name, None))
-            query.take(progress, self._clock())
+        with self._events:
+            with self._lock:
+                query = self._queries.setdefault(run, _Query(name, None))
+                query.take(progress, self._clock())
+            query.flush_if_due()
 
     def ended(self, run: str) -> None:
         """Forget a query: its gauges go, its progress file stays."""
-        with self._lock:
-            query = self._queries.pop(run, None)
+        with self._events:
+            with self._lock:
+                query = self._queries.pop(run, None)
             if query is not None:
                 query.flush()
 
@@ -134,7 +145,7 @@ class QueryProgress:
         ends, self._ends = self._ends, []
         for end in ends:
             end()
-        with self._lock:
+        with self._events, self._lock:
             runs = list(self._queries)
         for run in runs:
             self.ended(run)

@@ -13,6 +13,7 @@ from difflib import get_close_matches
 from operator import index
 
 from cec_store.state_logs.sizing import EXTENT_FACTORS
+from cec_store.values import SPARKS_SIZE_UNITS, parse_size
 
 PROVIDER = "org.apache.spark.sql.cecstore.CecStateStoreProvider"
 DATA_SOURCE = "org.apache.spark.sql.cecstore.CecDataSource"
@@ -33,7 +34,6 @@ EXTENSIONS = "spark.sql.extensions"
 PUSHDOWN_KEY = "spark.sql.python.filterPushdown.enabled"
 """Setting by which Spark hands filters to Python data sources: time filters narrow our reads."""
 _RECORDS_MAX = 2**63 // 4 - 1  # room for sums of them
-_UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
 @dataclass(frozen=True)
@@ -95,13 +95,17 @@ def _milliseconds(value: object) -> str | None:
 def _bytes(least: int, most: int) -> Callable[[object], str | None]:
     def as_text(value: object) -> str | None:
         if isinstance(value, str):
-            match = re.fullmatch(r"(\d+)\s*([bkmg]?)(?:i?b)?", value.strip().lower())
-            if match is None:
-                return None
-            value = int(match[1]) * _UNITS[match[2]]
+            value = parse_size(value, SPARKS_SIZE_UNITS)
         return _whole(least, most)(value)
 
     return as_text
+
+
+def _sparks_size(text: str) -> str:
+    """The text, which Spark reads without blanks, fractions and exponents."""
+    if re.fullmatch("[0-9]+[A-Za-z]*", text) is None:
+        raise ValueError(f"{text!r} is no size to Spark")
+    return text
 
 
 def _mode(value: object) -> str | None:
@@ -141,9 +145,9 @@ _FROM_TEXT: dict[str, Callable[[str], object]] = {
     "recoveryTimeMs": lambda text: int(text) / 1000,
     "extentFactor": float,
     "syncMode": str,
-    "segmentBytes": str,
-    "memoryBytes": str,
-    "replicaMemoryBytes": str,
+    "segmentBytes": _sparks_size,
+    "memoryBytes": _sparks_size,
+    "replicaMemoryBytes": _sparks_size,
 }
 """Values that Python takes, from Spark's texts of them; whole numbers are not named."""
 STORE_PREFIX = "spark.sql.streaming.stateStore."

@@ -6,7 +6,9 @@ import logging
 import socket
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 from types import SimpleNamespace
 from typing import Any
 
@@ -147,6 +149,39 @@ def test_a_file_that_cannot_be_written_is_told_once_and_the_gauges_stay(
     assert line.startswith("the progress of totals is not kept: ")
     queries.progressed("again", "totals", progress(1))
     assert scraped(port)["cec_query_batch", "totals"] == 1
+
+
+@pytest.mark.parametrize("event", ["progressed", "ended"])
+def test_a_slow_store_does_not_hold_a_scrape_up(
+    event: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    has_begun, may_end = Event(), Event()
+
+    def write(*_: object) -> None:
+        has_begun.set()
+        assert may_end.wait(60)
+
+    clock = Clock()
+    queries = QueryProgress(clock)
+    queries.started("run", "totals", str(tmp_path))
+    queries.progressed("run", "totals", progress(0))
+    monkeypatch.setattr(ProgressFile, "write", write)
+    clock.now_s += 11
+    events = {
+        "progressed": lambda: queries.progressed("run", "totals", progress(1)),
+        "ended": lambda: queries.ended("run"),
+    }
+    with ThreadPoolExecutor(2) as threads:
+        written = threads.submit(events[event])
+        try:
+            assert has_begun.wait(30)
+            families = threads.submit(lambda: list(queries.collect())).result(timeout=30)
+            assert not written.done()
+        finally:
+            may_end.set()
+        written.result(timeout=30)
+    batches = [s.value for f in families if f.name == "cec_query_batch" for s in f.samples]
+    assert batches == ([1] if event == "progressed" else [])
 
 
 @pytest.mark.spark

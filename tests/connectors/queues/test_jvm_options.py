@@ -1,6 +1,7 @@
 """Options of the source in the JVM mean what they mean in Python, in the same words."""
 
 import json
+from collections.abc import Iterator
 from itertools import combinations
 from typing import Any
 
@@ -9,11 +10,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from py4j.protocol import Py4JJavaError
 
+from cec_store import values
 from cec_store.errors import CecError
 from cec_store.log.positions import Behind, Range
 from cec_store.partitioned.offsets import Bound, Positions, cut, limited
 from cec_store.partitioned.read_options import ReadOptions, parse
 from support.runs.counts import crash_count
+from support.vectors.moments import MOMENTS, NOW_US
 
 pytestmark = pytest.mark.crash
 MANY = settings(
@@ -92,6 +95,7 @@ TEXTS = (
     "9999999999999999",
     "name",
     "all,data",
+    *MOMENTS,
 )
 
 
@@ -122,6 +126,13 @@ def source(spark: Any) -> Any:
     return spark._jvm.org.apache.spark.sql.cecstore.source
 
 
+@pytest.fixture(scope="module", autouse=True)
+def now() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patches:
+        patches.setattr(values, "_now_us", lambda: NOW_US)
+        yield
+
+
 CONDITION = "[CEC_OPTION] "
 """Before what Python says, as in every error of Spark's own kinds."""
 
@@ -131,7 +142,7 @@ def in_jvm(source: Any, options: dict[str, str], is_stream: bool) -> ReadOptions
     from pyspark.errors import IllegalArgumentException
 
     try:
-        found = source.SourceOptions.parse(options, is_stream)
+        found = source.SourceOptions.parse(options, is_stream, NOW_US)
     except (IllegalArgumentException, Py4JJavaError) as error:
         is_plain = isinstance(error, Py4JJavaError)
         said = str(error.java_exception.getMessage() if is_plain else error._desc)
@@ -170,6 +181,16 @@ def test_options_mean_what_they_mean_in_python(
     except ValueError as error:
         expected = str(error)
     assert in_jvm(source, {"path": "/q", **options}, is_stream) == expected
+
+
+def test_moments_are_what_they_are_in_python(source: Any) -> None:
+    for text, moment_us in MOMENTS.items():
+        found = in_jvm(source, {"path": "/q", "startingTimestamp": text}, True)
+        if moment_us is None:
+            assert isinstance(found, str), text
+        else:
+            assert isinstance(found, ReadOptions), (text, found)
+            assert found.starting == Bound(timestamp_us=moment_us), text
 
 
 @pytest.mark.parametrize("is_stream", [False, True])

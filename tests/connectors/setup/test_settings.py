@@ -81,7 +81,11 @@ def test_what_has_an_effect(name: str, value: str, has: bool) -> None:
         ("recoveryTimeMs", "2.5", False), ("extentFactor", "1.25", True),
         ("extentFactor", "1", False), ("extentMaxRecords", "0", False),
         ("syncMode", "none", True), ("syncMode", "off", False), ("segmentBytes", "64m", True),
-        ("segmentBytes", "1k", False), ("replicas", " 2 ", True), ("replicas", "-1", False),
+        ("segmentBytes", "1k", False), ("segmentBytes", "64 m", False),
+        ("segmentBytes", "1.5m", False), ("segmentBytes", "64MiB", True),
+        ("replicaMemoryBytes", "1t", True), ("replicaMemoryBytes", "1pb", True),
+        ("replicaMemoryBytes", "2p", False), ("replicaMemoryBytes", "1e6", False),
+        ("replicas", " 2 ", True), ("replicas", "-1", False),
     ],
 )  # fmt: skip
 def test_texts_are_checked_as_the_provider_does(name: str, text: str, is_allowed: bool) -> None:
@@ -115,7 +119,9 @@ def test_submitted_settings_are_those_of_spark_submit() -> None:
         ("segment_bytes", 1 << 16, "segmentBytes", "65536"),
         ("segment_bytes", "64m", "segmentBytes", "67108864"),
         ("segment_bytes", "1 GB", "segmentBytes", "1073741824"),
+        ("segment_bytes", "1.5 MiB", "segmentBytes", "1572864"),
         ("replicas", 2, "replicas", "2"),
+        ("replica_memory_bytes", "1t", "replicaMemoryBytes", str(1 << 40)),
         ("replica_memory_bytes", "512m", "replicaMemoryBytes", "536870912"),
         ("replica_memory_bytes", 0, "replicaMemoryBytes", "0"),
         ("memory_bytes", "1GiB", "memoryBytes", "1073741824"),

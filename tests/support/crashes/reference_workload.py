@@ -1,4 +1,4 @@
-"""All that changes a queue by reference, step by step, and what each step promises."""
+"""All that changes a partitioned queue, step by step, and what each step promises."""
 
 from __future__ import annotations
 

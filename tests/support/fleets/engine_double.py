@@ -34,6 +34,8 @@ class SourceDouble:
     description: str
     numInputRows: int = 10  # noqa: N815
     metrics: dict[str, str] = field(default_factory=lambda: {"recordsBehindLatest": "0"})
+    startOffset: str = "null"  # noqa: N815
+    endOffset: str = "null"  # noqa: N815
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""A queue by reference with so many commits that nobody would wait for them to be made."""
+"""A partitioned queue with so many commits that nobody would wait for them to be made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes that append to one queue by reference at the same time; some are killed and begin anew.
+"""Processes that append to one partitioned queue at the same time; some are killed and begin anew.
 
 ``python -m support.processes.racing_writers URL STORAGE_OPTIONS WRITERS VERSIONS KILLS SEED``
 

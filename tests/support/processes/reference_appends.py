@@ -1,4 +1,4 @@
-"""Appends to a queue by reference beside others: PATH FIRST TABLES, of a thousand numbers each."""
+"""Appends to a partitioned queue beside others: PATH FIRST TABLES, of a thousand numbers each."""
 
 import sys
 

@@ -65,7 +65,7 @@ SUITES = {
     ),
     "interrupts": Suite("interrupted writers", "none", ("queues/test_interrupts.py",)),
     "commits": Suite(
-        "distinct disks after a power cut of a queue by reference",
+        "distinct disks after a power cut of a partitioned queue",
         "the number of partitions",
         ("faults/test_reference_power_cuts.py",),
     ),

@@ -1,4 +1,4 @@
-"""Queues by reference, made by Python and read by the source in the JVM."""
+"""Partitioned queues, made by Python and read by the source in the JVM."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ private object CommitMark {
 
 /**
  * How far a log is on disk, as its writer noted it apart from the log: everything below `byte` of this segment.
- * docs/format.md §2. In the mark of a queue by reference the segment is its newest commit (§11).
+ * docs/format.md §2. In the mark of a partitioned queue the segment is its newest commit (§11).
  */
 private[cecstore] final case class DurableNote(epoch: Long, logId: IndexedSeq[Byte], segment: Long, salt: Long,
     byte: Long) {

@@ -130,7 +130,7 @@ private[cecstore] final class KeptQueue {
   }
 }
 
-/** A queue by reference. docs/format.md §11. */
+/** A partitioned queue. docs/format.md §11. */
 private[cecstore] final class ReferenceView private (override val path: String, override val store: Store,
     override val schemaMessage: Array[Byte], override val fields: RecordFields, first: QueueState)
     extends ReadableQueue {

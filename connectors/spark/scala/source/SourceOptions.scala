@@ -1,5 +1,7 @@
 package org.apache.spark.sql.cecstore.source
 
+import java.time.{Instant, LocalDate}
+import java.time.temporal.ChronoUnit
 import java.util.Locale
 import scala.jdk.CollectionConverters._
 import scala.util.Try
@@ -57,7 +59,11 @@ private[cecstore] object SourceOptions {
    *
    * Raises RefusedOption for an unknown name, or a value that is not allowed here; says what is.
    */
-  def parse(options: java.util.Map[String, String], isStream: Boolean): SourceOptions = {
+  def parse(options: java.util.Map[String, String], isStream: Boolean): SourceOptions =
+    parse(options, isStream, ChronoUnit.MICROS.between(Instant.EPOCH, Instant.now))
+
+  /** @param nowUs what relative moments are told from, in microseconds since 1970 */
+  def parse(options: java.util.Map[String, String], isStream: Boolean, nowUs: Long): SourceOptions = {
     val said = byLowerName(options)
     val (low, high) = (number(said, "minOffsetsPerTrigger"), number(said, "maxOffsetsPerTrigger"))
     for (l <- low; h <- high if l > h) refuse("minOffsetsPerTrigger", s"minOffsetsPerTrigger=$l is above maxOffsetsPerTrigger=$h")
@@ -69,8 +75,8 @@ private[cecstore] object SourceOptions {
     if (strategy != "error" && strategy != "latest") {
       refuse("startingOffsetsByTimestampStrategy", s"startingOffsetsByTimestampStrategy=${quoted(strategy)}: 'error' or 'latest'")
     }
-    val starting = bound(said, "starting", if (isStream) Bound.Latest else Bound.Earliest)
-    val ending = bound(said, "ending", Bound.Latest)
+    val starting = bound(said, "starting", if (isStream) Bound.Latest else Bound.Earliest, nowUs)
+    val ending = bound(said, "ending", Bound.Latest, nowUs)
     if (!isStream) {
       refuseWord("startingOffsets", starting, Bound.Latest, "starting offset can't be latest for batch queries")
       refuseWord("endingOffsets", ending, Bound.Earliest, "ending offset can't be earliest for batch queries")
@@ -109,14 +115,16 @@ private[cecstore] object SourceOptions {
   }
 
   /** The most precise that is said wins: a timestamp, one for each partition, offsets. */
-  private def bound(said: Map[String, String], side: String, default: Long): Bound = {
+  private def bound(said: Map[String, String], side: String, default: Long, nowUs: Long): Bound = {
     def of(name: String) = said.get(lower(name))
     lazy val text = of(s"${side}Offsets").getOrElse("").trim
     of(s"${side}Timestamp").map(text =>
-        Bound(timestampUs = Some(milliseconds(s"${side}Timestamp", quoted(text), text))))
+        Bound(timestampUs = Some(moment(s"${side}Timestamp", quoted(text), text, nowUs))))
       .orElse(of(s"${side}OffsetsByTimestamp").map { text =>
         val name = s"${side}OffsetsByTimestamp"
-        val moments = partitions(name, text, parsed(text), said("path")).map { case (n, ms) => n -> milliseconds(name, ms.toString, ms.toString) }
+        val moments = partitions(name, text, parsed(text), said("path")).map { case (n, ms) =>
+          n -> moment(name, ms.toString, ms.toString, nowUs)
+        }
         Bound(timestampsUs = Some(moments))
       })
       .getOrElse {
@@ -176,11 +184,10 @@ private[cecstore] object SourceOptions {
     }.toMap
   }
 
-  /** Microseconds of a timestamp in milliseconds. */
-  private def milliseconds(name: String, shown: String, text: String): Long = {
-    if (!text.matches("\\s*\\d{1,15}\\s*")) refuse(name, s"$name: milliseconds since 1970, 0 or more, not $shown")
-    text.trim.toLong * 1000
-  }
+  /** Microseconds of a moment, which is in milliseconds where it is a number alone. */
+  private def moment(name: String, shown: String, text: String, nowUs: Long): Long =
+    Moments.microseconds(text, nowUs).getOrElse(refuse(name, s"$name: milliseconds since 1970, or a moment like -1h, " +
+      s"yesterday or 2013-01-31T12:00:00Z, not $shown"))
 
   private def number(said: Map[String, String], name: String): Option[Long] = said.get(lower(name)).map { text =>
     if (!text.matches("\\s*0*[1-9]\\d{0,17}\\s*")) refuse(name, s"$name is a whole number above 0, not ${quoted(text)}")
@@ -208,4 +215,43 @@ private[cecstore] object SourceOptions {
     else if (names.forall(known.contains)) names.map(known).toSet
     else refuse("kinds", s"kinds=${quoted(text)}: all, or some of ${KindNames.mkString(", ")}")
   }
+}
+
+/** Moments in options, as in Python and on the command line, but for numbers alone: those are milliseconds. */
+private[cecstore] object Moments {
+  private val UnitsUs = Map("us" -> 1L, "ms" -> 1000L, "s" -> 1000000L, "m" -> 60000000L, "min" -> 60000000L,
+    "h" -> 3600000000L, "d" -> 86400000000L, "w" -> 604800000000L)
+  private val DayUs = UnitsUs("d")
+  private val Milliseconds = "([0-9]{1,15})".r
+  private val Relative = "([+-][0-9]{1,18})(us|ms|s|min|m|h|d|w)".r
+  private val Since1970 = "([0-9]{1,18})(s|ms|us|ns)".r
+  private val Zone = "(z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])?"
+  private val Iso = ("([0-9]{4}-[0-9]{2}-[0-9]{2})(?:[t ]([01][0-9]|2[0-3]):([0-5][0-9])" +
+    s"(?::([0-5][0-9])(?:\\.([0-9]{1,9}))?)?$Zone)?").r
+
+  /** None for a text that is no moment, or one outside 64 bits. */
+  def microseconds(text: String, nowUs: Long): Option[Long] = text.strip.toLowerCase(Locale.ROOT) match {
+    case Milliseconds(ms) => Some(ms.toLong * 1000)
+    case Relative(count, unit) => within64Bits(BigInt(nowUs) + BigInt(count.stripPrefix("+")) * UnitsUs(unit))
+    case Since1970(count, "ns") => Some(count.toLong / 1000)
+    case Since1970(count, unit) => within64Bits(BigInt(count) * UnitsUs(unit))
+    case "now" => Some(nowUs)
+    case "today" => Some(Math.floorDiv(nowUs, DayUs) * DayUs)
+    case "yesterday" => Some((Math.floorDiv(nowUs, DayUs) - 1) * DayUs)
+    case Iso(date, hour, minute, second, fraction, zone) =>
+      Try(LocalDate.parse(date)).toOption.filter(_.getYear > 0).map { day =>
+        def number(digits: String) = Option(digits).fold(0L)(_.toLong)
+        val micros = number(Option(fraction).map(_.take(6).padTo(6, '0')).orNull)
+        val minutes = number(hour) * 60 + number(minute) - offsetMinutes(zone)
+        day.toEpochDay * DayUs + (minutes * 60 + number(second)) * 1000000 + micros
+      }
+    case _ => None
+  }
+
+  private def offsetMinutes(zone: String): Long = if (zone == null || zone == "z") 0 else {
+    val minutes = zone.substring(1, 3).toLong * 60 + zone.substring(4).toLong
+    if (zone.startsWith("-")) -minutes else minutes
+  }
+
+  private def within64Bits(number: BigInt): Option[Long] = Option.when(number.isValidLong)(number.toLong)
 }
