@@ -15,10 +15,9 @@ from support.paths import ROOT
 # `__init__`, the door of a room, comes last where it is not named. `cec_store` itself is the first.
 ORDER = {
     "": """
-        errors values storage format log checkpoints indexes queues partitioned state_logs opening
-        scans operators standby placement recovery_plans connectors signals __init__ inspector
-        doctor watching report terminal
-        demos verbs cli
+        errors values storage format log ledger checkpoints indexes queues partitioned state_logs
+        opening scans operators standby placement recovery_plans connectors signals __init__
+        inspector doctor watching report terminal demos verbs cli
     """,
     "storage": """
         names paths given_options folder retrying forking waiting regular_files mounts system_errors
@@ -44,6 +43,10 @@ ORDER = {
     """,
     "log.by_object": "writer opening",
     "log.pipeline": "line pipeline",
+    "ledger": """
+        ages queue_state commit_mark reference_log reference_commits registrations reference_trims
+        sweeping
+    """,
     "checkpoints": "rates policy footprints checkpointer last_rows rebuild determinants",
     "indexes": "entries recent lmdb_file files stored timestamp",
     "queues": """
@@ -56,10 +59,8 @@ ORDER = {
         following
     """,
     "partitioned.by_reference": """
-        ages queue_state commit_mark reference_log commit_search segment_objects reference_commits
-        partition_log
-        reference_queue registrations partitioned_consumer reference_writer reference_trims merging
-        sweeping upkeep partitioned_queue earlier
+        commit_search segment_objects partition_log reference_queue partitioned_consumer
+        reference_writer merging upkeep partitioned_queue earlier
     """,
     "scans": "filters scanner queue_scan",
     "state_logs": "sizing segments tree versions state_log",

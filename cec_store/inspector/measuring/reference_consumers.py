@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cec_store.inspector.places.places import Place, PlaceKind
+from cec_store.ledger.registrations import consumer_states, unread_times
 from cec_store.log.chain import Chain
-from cec_store.partitioned.by_reference.registrations import consumer_states, unread_times
 from cec_store.queues.lags import ConsumerState
 from cec_store.queues.lags import consumer_states as chain_consumers
 from cec_store.storage.stores.folders import store_of

@@ -20,9 +20,9 @@ from cec_store.format.columns import Ints
 from cec_store.format.schema import RecordSchema
 from cec_store.inspector.damage.faults import Fault, Note, kind_of
 from cec_store.inspector.damage.reference_objects import Read, Wanted, read_all
-from cec_store.partitioned.by_reference.commit_mark import CommitMark
-from cec_store.partitioned.by_reference.queue_state import QueueState
-from cec_store.partitioned.by_reference.reference_log import ReferenceLog
+from cec_store.ledger.commit_mark import CommitMark
+from cec_store.ledger.queue_state import QueueState
+from cec_store.ledger.reference_log import ReferenceLog
 from cec_store.storage.names import (
     COMMIT_MARK,
     LOG_FOLDER,

@@ -26,7 +26,7 @@ from cec_store.inspector.damage.reference_objects import (
     segments_of_partition,
 )
 from cec_store.inspector.verifying.results import BytesSoFar, TotalBytes, Verification
-from cec_store.partitioned.by_reference.queue_state import QueueState
+from cec_store.ledger.queue_state import QueueState
 from cec_store.storage.names import DATA_FOLDER, LOG_FOLDER
 from cec_store.storage.stores.store import Store
 

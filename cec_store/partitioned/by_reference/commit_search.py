@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from cec_store.ledger.queue_state import QueueState
+from cec_store.ledger.reference_log import ReferenceLog
 from cec_store.log.positions import Behind
-from cec_store.partitioned.by_reference.queue_state import QueueState
-from cec_store.partitioned.by_reference.reference_log import ReferenceLog
 
 _KNOWN_MAX = 64
 """Commits that are remembered: a search by halves asks for fewer, and readers go on from there."""

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from cec_store.format.schema import RecordSchema
-from cec_store.partitioned.by_reference.queue_state import QueueState
+from cec_store.ledger.queue_state import QueueState
 from cec_store.partitioned.by_reference.segment_objects import SegmentMaker, read_segment
 from cec_store.storage.stores.store import Store
 

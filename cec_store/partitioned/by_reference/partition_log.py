@@ -16,10 +16,10 @@ import pyarrow as pa
 from cec_store.errors import CorruptLog, OutOfRange
 from cec_store.format.frame import FrameHeader, FrameType
 from cec_store.format.schema import RecordSchema
+from cec_store.ledger.queue_state import QueueState
+from cec_store.ledger.reference_log import ReferenceLog
 from cec_store.log.frames import Frame, LogEnd
 from cec_store.log.positions import Bounds
-from cec_store.partitioned.by_reference.queue_state import QueueState
-from cec_store.partitioned.by_reference.reference_log import ReferenceLog
 from cec_store.partitioned.by_reference.segment_objects import read_segment
 from cec_store.storage.stores.store import Store
 from cec_store.values import Address

@@ -13,30 +13,30 @@ import pyarrow as pa
 from cec_store.errors import ReadOnly, SchemaMismatch
 from cec_store.format.retention import Retention
 from cec_store.format.schema import RecordKind, RecordSchema
+from cec_store.ledger.queue_state import QueueState
+from cec_store.ledger.reference_log import ReferenceLog
+from cec_store.ledger.reference_trims import (
+    Wanted,
+    retention_of,
+    with_retention,
+)
+from cec_store.ledger.registrations import (
+    PartitionedConsumerState,
+    consumer_states,
+)
 from cec_store.log.selection import OUTPUT_KINDS, Moment, Selection
 from cec_store.partitioned.by_reference.partitioned_consumer import (
     PartitionedConsumer,
     Places,
     drop_consumer,
 )
-from cec_store.partitioned.by_reference.queue_state import QueueState
-from cec_store.partitioned.by_reference.reference_log import ReferenceLog
 from cec_store.partitioned.by_reference.reference_queue import (
     ReferenceQueue,
     make,
     open_or_make,
     schema_of,
 )
-from cec_store.partitioned.by_reference.reference_trims import (
-    Wanted,
-    retention_of,
-    with_retention,
-)
 from cec_store.partitioned.by_reference.reference_writer import ReferenceWriter
-from cec_store.partitioned.by_reference.registrations import (
-    PartitionedConsumerState,
-    consumer_states,
-)
 from cec_store.partitioned.by_reference.upkeep import Upkeep
 from cec_store.storage.stores.store import Store
 

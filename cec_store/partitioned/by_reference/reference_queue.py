@@ -13,15 +13,15 @@ import pyarrow as pa
 from cec_store.errors import CorruptLog, NotAQueue, OutOfRange
 from cec_store.format.retention import Retention
 from cec_store.format.schema import RecordSchema
+from cec_store.ledger.commit_mark import CommitMark
+from cec_store.ledger.queue_state import QueueState
+from cec_store.ledger.reference_commits import RETENTION_SETTING, making
+from cec_store.ledger.reference_log import ReferenceLog
 from cec_store.log.positions import Behind, Range
 from cec_store.log.replay import Replay, offset_at
 from cec_store.log.selection import Selection
-from cec_store.partitioned.by_reference.commit_mark import CommitMark
 from cec_store.partitioned.by_reference.commit_search import CommitSearch
 from cec_store.partitioned.by_reference.partition_log import PartitionLog
-from cec_store.partitioned.by_reference.queue_state import QueueState
-from cec_store.partitioned.by_reference.reference_commits import RETENTION_SETTING, making
-from cec_store.partitioned.by_reference.reference_log import ReferenceLog
 from cec_store.storage.names import commit_object_name
 from cec_store.storage.stores.store import Store
 from cec_store.values import Address

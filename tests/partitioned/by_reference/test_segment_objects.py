@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from cec_store.errors import CorruptLog, SchemaMismatch, UnsupportedVersion
 from cec_store.format.by_reference.segment_frames import ReferencedFrame, frames_of
 from cec_store.format.schema import RecordSchema
-from cec_store.partitioned.by_reference.reference_commits import batch_after, making
-from cec_store.partitioned.by_reference.reference_log import ReferenceLog
+from cec_store.ledger.reference_commits import batch_after, making
+from cec_store.ledger.reference_log import ReferenceLog
 from cec_store.partitioned.by_reference.segment_objects import SegmentMaker, read_segment
 from cec_store.storage.stores.local_store import LocalStore
 

@@ -12,10 +12,10 @@ from cec_store import PartitionedQueue, Position, read_queue
 from cec_store.errors import CorruptLog, OutOfRange, UnsupportedVersion
 from cec_store.format.by_reference.commits import ReferenceObject
 from cec_store.format.schema import RecordSchema
-from cec_store.partitioned.by_reference.ages import GRACE_US
-from cec_store.partitioned.by_reference.queue_state import QueueState
-from cec_store.partitioned.by_reference.reference_commits import RETENTION_SETTING, settings_after
-from cec_store.partitioned.by_reference.reference_log import ReferenceLog
+from cec_store.ledger.ages import GRACE_US
+from cec_store.ledger.queue_state import QueueState
+from cec_store.ledger.reference_commits import RETENTION_SETTING, settings_after
+from cec_store.ledger.reference_log import ReferenceLog
 from cec_store.storage.stores.by_url import store_at
 from support.places.layouts import LAYOUTS, put_into_objects
 from support.stores.clocked import ClockedStore

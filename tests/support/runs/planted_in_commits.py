@@ -8,9 +8,10 @@ from typing import Any
 import pyarrow as pa
 
 from cec_store.format.by_reference import commits
-from cec_store.partitioned.by_reference import sweeping, upkeep
-from cec_store.partitioned.by_reference.queue_state import QueueState
-from cec_store.partitioned.by_reference.reference_log import ReferenceLog
+from cec_store.ledger import sweeping
+from cec_store.ledger.queue_state import QueueState
+from cec_store.ledger.reference_log import ReferenceLog
+from cec_store.partitioned.by_reference import upkeep
 from cec_store.storage.names import commit_object_name
 from cec_store.storage.stores.fsspec_store import FsspecStore
 from cec_store.storage.stores.store import Store

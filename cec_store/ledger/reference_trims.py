@@ -13,13 +13,13 @@ import numpy as np
 from cec_store.errors import OutOfRange, upgrade_needed
 from cec_store.format.by_reference.commits import ReferenceObject
 from cec_store.format.retention import FOREVER, Retention, RetentionMode
-from cec_store.partitioned.by_reference.queue_state import QueueState
-from cec_store.partitioned.by_reference.reference_commits import (
+from cec_store.ledger.queue_state import QueueState
+from cec_store.ledger.reference_commits import (
     RETENTION_SETTING,
     settings_after,
 )
-from cec_store.partitioned.by_reference.reference_log import ReferenceLog
-from cec_store.partitioned.by_reference.registrations import effects_saved
+from cec_store.ledger.reference_log import ReferenceLog
+from cec_store.ledger.registrations import effects_saved
 from cec_store.storage.stores.store import Store
 
 _BY_SIZE = (RetentionMode.TIME, RetentionMode.BYTES)

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from cec_store.format.by_reference.commit_body import SEGMENT_COLUMNS, segments_of
 from cec_store.format.by_reference.commits import Operation, ReferenceCommit, ReferenceObject
 from cec_store.format.schema import RecordSchema
-from cec_store.partitioned.by_reference.queue_state import QueueState
+from cec_store.ledger.queue_state import QueueState
 
 RETENTION_SETTING = "retention"
 

@@ -18,9 +18,9 @@ from cec_store.format.frame import (
     SegmentHeader,
     decode_segment_header,
 )
-from cec_store.partitioned.by_reference.ages import DOUBT_US
-from cec_store.partitioned.by_reference.commit_mark import ADVICE, CommitMark
-from cec_store.partitioned.by_reference.queue_state import QueueState
+from cec_store.ledger.ages import DOUBT_US
+from cec_store.ledger.commit_mark import ADVICE, CommitMark
+from cec_store.ledger.queue_state import QueueState
 from cec_store.storage.names import (
     COMMITS_PER_FOLDER,
     LOG_FOLDER,

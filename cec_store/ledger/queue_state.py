@@ -22,7 +22,7 @@ from cec_store.format.by_reference.commits import (
     floor_of,
     since_base,
 )
-from cec_store.partitioned.by_reference.ages import uptime_us
+from cec_store.ledger.ages import uptime_us
 
 _CHUNKS_MAX = 64
 """Each commit adds one to the table; joining them copies it."""
