@@ -82,7 +82,9 @@ class QueueState:
 
     @cached_property
     def _by_partition(self) -> tuple[np.typing.NDArray[np.int32], pa.Table]:
-        keys = [("partition", "ascending"), ("first_offset", "ascending")]
+        # Those without records stand before the one whose records follow.
+        names = ("partition", "first_offset", "records")
+        keys = [(name, "ascending") for name in names]
         segments = self.live.sort_by(keys)
         return segments.column("partition").to_numpy(), segments
 

@@ -18,6 +18,7 @@ from cec_store.format.frame import (
     SegmentHeader,
     decode_segment_header,
 )
+from cec_store.format.schema import RecordSchema
 from cec_store.ledger.ages import DOUBT_US
 from cec_store.ledger.commit_mark import ADVICE, CommitMark
 from cec_store.ledger.queue_state import QueueState
@@ -437,6 +438,15 @@ class ReferenceLog:
         header = self._header(commit.number)
         if header is not None and header.salt == commit.salt:
             self._store.delete([commit_object_name(commit.number)])
+
+
+def schema_of(store: Store, log: ReferenceLog) -> RecordSchema:
+    """The queue's columns; raises :class:`CorruptLog` where commit 0 does not say them."""
+    schema = log.first().commit.schema
+    if schema is None:
+        path = f"{store.url}/{commit_object_name(0)}"
+        raise CorruptLog(path, 0, "the commit that makes the queue says nothing of its columns")
+    return schema
 
 
 def _salt() -> int:

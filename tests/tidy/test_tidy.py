@@ -39,13 +39,12 @@ ORDER = {
     """,
     "log": """
         frames options segment_file segment epochs notes known_end forward_scan positions reader
-        visible_end chain tail writer creating reopening by_object pipeline selection replay
+        visible_end chain tail writer creating reopening pipeline selection replay
     """,
-    "log.by_object": "writer opening",
     "log.pipeline": "line pipeline",
     "ledger": """
-        ages queue_state commit_mark reference_log reference_commits registrations reference_trims
-        sweeping
+        ages queue_state commit_mark reference_log reference_commits commit_reader commit_chain
+        registrations reference_trims sweeping commit_writer
     """,
     "checkpoints": "rates policy footprints checkpointer last_rows rebuild determinants",
     "indexes": "entries recent lmdb_file files stored timestamp",
@@ -117,7 +116,7 @@ ORDER = {
     """,
     "inspector.decoding": "plain_values keys records",
     "inspector.verifying": """
-        results record_checks frame_checks index queue kept_versions version_faults
+        results record_checks one_writer frame_checks index queue kept_versions version_faults
         state_record_checks state_log log spark_files reference_commits
         reference_segments reference_queue place
     """,

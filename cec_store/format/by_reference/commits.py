@@ -17,8 +17,8 @@ from cec_store.format.bodies import compress, inflated
 from cec_store.format.by_reference.commit_body import CommitBody
 from cec_store.format.by_reference.inline import (
     COMMIT_TYPES,
-    NO_SCHEMA,
     InlineFrames,
+    NumberedFrames,
     inline_bytes,
     placed,
 )
@@ -44,6 +44,8 @@ SINCE_STREAM = 2
 SINCE_EVERY = (4, 64, 4096)
 """A commit at a multiple of one of these says what came since the last multiple of the next; of the
 last one since the beginning."""
+WRITER_SETTING = "writer"
+"""Token of the one writer that may append, of a queue that has one. docs/format.md §13."""
 _COMPRESSION_LEVEL = 3
 _INTEGERS = range(-(2**63), 2**63)
 
@@ -237,7 +239,7 @@ class ReferenceObject:
     after: tuple[int, int] | None = None
     """Number and salt of the commit that it goes on from: the one before, or that of `since`."""
     since: Since | None = None
-    inline: Sequence[InlineFrames] = field(default=(), repr=False, compare=False)
+    inline: Sequence[InlineFrames | NumberedFrames] = field(default=(), repr=False, compare=False)
     """Frames of the segments whose file is :data:`.inline.OWN`, in order, to be encoded with it."""
 
     def at_once(self) -> ReferenceObject:
@@ -263,7 +265,7 @@ class ReferenceObject:
             if len(raw) <= RAW_BYTES_MAX:
                 _add_frame(frames, SINCE_STREAM, raw, body)
         for segment in self.inline:
-            frames.add_records(segment.bodies, NO_SCHEMA, segment.salt)
+            segment.add_to(frames)
         return frames.parts
 
     def placed(self, size: int) -> ReferenceObject:
@@ -297,10 +299,10 @@ class ReferenceObject:
                 raise BadHeader(f"the object is number {header.segment_id}")
             body, *rest = _bodies_of(header, data)
             commit = ReferenceCommit._of(body)
-            _check_segments(body.segments, len(commit.ends))
+            _check_segments(body.segments, commit)
             since = Since.of(rest[0], number) if rest else None
             if since is not None:
-                _check_segments(since.segments, len(commit.ends))
+                _check_segments(since.segments, commit)
             after = None if header.prev_segment == NONE else (header.prev_segment, header.prev_salt)
             return cls(
                 number, header.log_id, commit, body.segments, header.created_us, header.salt,
@@ -373,14 +375,15 @@ def _is_commit(frames: FramesInMemory, byte: int) -> bool:
         return False
 
 
-def _check_segments(segments: pa.RecordBatch, partitions: int) -> None:
+def _check_segments(segments: pa.RecordBatch, commit: ReferenceCommit) -> None:
+    partitions, least = len(commit.ends), 0 if WRITER_SETTING in commit.settings else 1
     values = {name: segments.column(name).to_numpy() for name in _NUMBERS}
     if segments.num_rows and not (
         (values["partition"] >= 0).all()
         and (values["partition"] < partitions).all()
         and all((values[name] >= 0).all() for name in ("first_offset", "byte", "bytes"))
-        and (values["records"] > 0).all()
-        and (values["least_us"] <= values["greatest_us"]).all()
+        and (values["records"] >= least).all()
+        and ((values["least_us"] <= values["greatest_us"]) | (values["records"] == 0)).all()
     ):
         raise ValueError("a segment that cannot be")
 

@@ -186,8 +186,8 @@ class CommitChecks:
 
     def _check_offsets(self, state: QueueState) -> None:
         """The segments of each partition follow each other, from its start to its end."""
-        live = state.live.sort_by([("partition", "ascending"), ("first_offset", "ascending")])
         names = ("partition", "first_offset", "records")
+        live = state.live.sort_by([(name, "ascending") for name in names])
         partitions, firsts, records = (live.column(name).to_numpy() for name in names)
         commit, path = state.commit, commit_object_name(state.number)
         cuts = np.searchsorted(partitions, np.arange(len(commit.ends) + 1))
@@ -212,6 +212,7 @@ def _numbers_due(commits: set[int]) -> list[int]:
 
 
 def _gap_in(firsts: Ints, records: Ints, start: int, end: int) -> str:
+    firsts, records = firsts[records > 0], records[records > 0]
     if not len(firsts):
         return "" if start == end else f"no segment has its records {start:,} to {end - 1:,}"
     ends = firsts + records

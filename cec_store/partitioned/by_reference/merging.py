@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from cec_store.format.by_reference.commits import WRITER_SETTING
 from cec_store.format.schema import RecordSchema
 from cec_store.ledger.queue_state import QueueState
 from cec_store.partitioned.by_reference.segment_objects import SegmentMaker, read_segment
@@ -28,8 +29,11 @@ _BELOW = tuple((64 << 10) * _FACTOR**power for power in range(4))
 def merges_of(state: QueueState) -> Iterator[pa.Table]:
     """Neighbours of one partition that should be one segment, in the order of their offsets.
 
-    No segment is in two of them.
+    No segment is in two of them. There are none in a queue of one writer, whose frames are its
+    operator's.
     """
+    if WRITER_SETTING in state.commit.settings:
+        return
     live = state.live.sort_by([("partition", "ascending"), ("first_offset", "ascending")])
     partitions, sizes = live.column("partition").to_numpy(), live.column("bytes").to_numpy()
     is_taken = np.zeros(live.num_rows, np.bool_)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from cec_store.errors import CorruptLog, OutOfRange
 from cec_store.format.frame import FrameHeader, FrameType
@@ -62,7 +63,8 @@ class PartitionLog:
         is_there = self._number < len(commit.ends)
         self._start = commit.starts[self._number] if is_there else 0
         self._end = commit.ends[self._number] if is_there else 0
-        self._rows: list[dict[str, Any]] = state.segments_of(self._number).to_pylist()
+        rows = state.segments_of(self._number)
+        self._rows: list[dict[str, Any]] = rows.filter(pc.greater(rows["records"], 0)).to_pylist()
         self.segments: Sequence[int] = [row["first_offset"] for row in self._rows] or [self._end]
         """First offsets, the oldest segment's first; where there are none, the end."""
         self._greatest_us = np.array([row["greatest_us"] for row in self._rows], np.int64)

@@ -14,7 +14,7 @@ from cec_store.errors import ReadOnly, SchemaMismatch
 from cec_store.format.retention import Retention
 from cec_store.format.schema import RecordKind, RecordSchema
 from cec_store.ledger.queue_state import QueueState
-from cec_store.ledger.reference_log import ReferenceLog
+from cec_store.ledger.reference_log import ReferenceLog, schema_of
 from cec_store.ledger.reference_trims import (
     Wanted,
     retention_of,
@@ -34,7 +34,7 @@ from cec_store.partitioned.by_reference.reference_queue import (
     ReferenceQueue,
     make,
     open_or_make,
-    schema_of,
+    refuse_one_writer,
 )
 from cec_store.partitioned.by_reference.reference_writer import ReferenceWriter
 from cec_store.partitioned.by_reference.upkeep import Upkeep
@@ -88,6 +88,7 @@ class PartitionedQueue:
             return make(log, schema, count, retention, now_us)
         else:
             state = open_or_make(log, schema, count, retention, now_us)
+        refuse_one_writer(state, self.path)
         if partitions is None and self.mode != "r":
             count = len(state.commit.ends)
             raise ValueError(f"{self.path}: a queue of many partitions: say partitions={count}")

@@ -26,10 +26,9 @@ from cec_store.ledger.ages import (
 from cec_store.ledger.queue_state import QueueState
 from cec_store.ledger.reference_commits import (
     merge_after,
-    trim_after,
 )
 from cec_store.ledger.reference_log import ReferenceLog
-from cec_store.ledger.reference_trims import Wanted, limits
+from cec_store.ledger.reference_trims import Wanted, trimmed
 from cec_store.ledger.sweeping import (
     counted_at,
     delete_commits,
@@ -111,13 +110,7 @@ class Upkeep:
 
     def trim(self, state: QueueState, bounds: Wanted) -> QueueState:
         """Take away whole segments; raises as :func:`cec_store.ledger.reference_trims.limits`."""
-
-        def commit(now: QueueState) -> ReferenceObject | None:
-            # Looked at anew for each try: whoever has registered since comes first.
-            now_us = self._clock_us()
-            return trim_after(now, limits(self._store, now, bounds, now_us), now_us)
-
-        state = self._log.add(self._log.refresh(state), commit)
+        state = trimmed(self._log, self._store, state, bounds, self._clock_us)
         self._sweep_gone(state)
         return state
 

@@ -164,11 +164,6 @@ MANIFESTS = {
         {"epoch": 2**32 - 1, "log_id": "ff" * 16, "first_segment": 2**63,
          "newest_segment": 2**64 - 2},
     ),
-    "manifest-by-object": (
-        "Of a queue in a store, each segment of which is an object: format.md, 14.",
-        {"epoch": 7, "log_id": LOG_ID.hex(), "first_segment": 3, "newest_segment": 41,
-         "version": 3},
-    ),
 }  # fmt: skip
 DURABLE_ENDS = {
     "durable-first": (

@@ -99,6 +99,11 @@ private[cecstore] object LogObject {
     if (since.exists(s => inlineBytes(s.segments) != bytes.length - frames)) {
       throw new BadFrame("inline frames that came since an earlier commit, and not with this")
     }
+    // Only frames of an operator may be without records.
+    val isOfRows = !commit.settings.contains(QueueState.Writer)
+    if (isOfRows && (stored ++ since.toSeq.flatMap(_.segments)).exists(_.records == 0)) {
+      throw new BadFrame("a segment that cannot be")
+    }
     val previous = Option.when(found.prevSegment != Format.NoSegment)((found.prevSegment, found.prevSalt))
     LogObject(number, found.logId.toIndexedSeq, commit, placed(stored), found.createdUs, found.salt, previous,
       since.map(s => s.copy(segments = placed(s.segments))))
