@@ -28,15 +28,15 @@ from cec_store.storage.stores.store import Store
 
 
 class InlineRows(NamedTuple):
-    """What the ledger says of the rows in a commit."""
+    """Row of the ledger about the frames in a commit."""
 
     number: int
-    """Of the commit."""
+    """Number of the commit."""
     first_offset: int
     records: int
     frames: int
     byte: int
-    """Where the first frame begins in the commit's object."""
+    """Byte of the first frame in the commit's object."""
     bytes: int
     salt: int
     written_us: int

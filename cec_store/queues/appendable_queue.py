@@ -276,9 +276,9 @@ class AppendableQueue(ConsumableQueue):
         pipeline, writer = self._writing(), self._writer
         if isinstance(writer, CommitWriter):
             self.check_writer()
-            wanted = Wanted(None if asked.before is None else {0: asked.before}, asked.keep)
+            bounds = Wanted(None if asked.before is None else {0: asked.before}, asked.keep)
             store, state = self._commits()
-            return trimmed(ReferenceLog(store), store, state, wanted, self._clock_us).commit.starts[
+            return trimmed(ReferenceLog(store), store, state, bounds, self._clock_us).commit.starts[
                 0
             ]
         self.check_writer()  # before the queue that is there now is asked what may go

@@ -52,7 +52,7 @@ class NumberedFrames(NamedTuple):
     """The frames of a commit of a queue of one writer, which the writer has numbered: §13."""
 
     salt: int
-    """As of :class:`InlineFrames`."""
+    """Random, and other than that of the commit."""
     frames: Sequence[tuple[FrameHeader, bytes]]
     """Headers without addresses, salt and checksums, and bodies."""
     previous: tuple[int, int]
