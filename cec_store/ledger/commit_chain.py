@@ -106,7 +106,12 @@ class CommitChain(QueueChain):
         if segment_id not in self._readers:
             rows = self._commits.row(self._index_of(segment_id))
             self._readers[segment_id] = CommitReader(
-                self._store, self._state.log_id, rows, self._schema, self._is_trimmed
+                self._store.url,
+                self._ledger.read,
+                self._state.log_id,
+                rows,
+                self._schema,
+                self._is_trimmed,
             )
         reader = self._readers.switch_to(segment_id)
         assert isinstance(reader, CommitReader)

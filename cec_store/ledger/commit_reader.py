@@ -24,7 +24,6 @@ from cec_store.ledger.queue_state import QueueState
 from cec_store.log.segment import BadFrame, SegmentReader, refusal
 from cec_store.log.segment_file import SegmentFile
 from cec_store.storage.names import LOG_FOLDER, commit_object_name
-from cec_store.storage.stores.store import Store
 
 
 class InlineRows(NamedTuple):
@@ -82,15 +81,18 @@ class CommitReader(SegmentReader):
 
     def __init__(
         self,
-        store: Store,
+        url: str,
+        read: Callable[[str, int, int], bytes],
         log_id: bytes,
         rows: InlineRows,
         schema: RecordSchema,
         is_trimmed: Callable[[int], bool],
     ) -> None:
-        """``is_trimmed`` looks whether the rows of a commit whose object is gone count no more."""
+        """``read`` returns bytes of an object of the queue at ``url``.
+
+        ``is_trimmed`` looks whether the rows of a commit whose object is gone count no more."""
         name = commit_object_name(rows.number)
-        SegmentFile.__init__(self, f"{store.url}/{name}", name, rows.number)
+        SegmentFile.__init__(self, f"{url}/{name}", name, rows.number)
         self.rows_at = rows
         self.salt: int = rows.salt
         self.header = SegmentHeader(
@@ -98,7 +100,7 @@ class CommitReader(SegmentReader):
             first_seq=0, prev_segment=NONE, prev_bytes=0, prev_salt=0, prev_chain=0,
             created_us=rows.written_us,
         )  # fmt: skip
-        self._store = store
+        self._read_object = read
         self._schema = schema
         self._is_trimmed = is_trimmed
         self._data: bytes | None = None
@@ -107,7 +109,7 @@ class CommitReader(SegmentReader):
         first = self.rows_at.byte
         if self._data is None:
             try:
-                self._data = self._store.read(self.name, first, self.rows_at.bytes)
+                self._data = self._read_object(self.name, first, self.rows_at.bytes)
             except FileNotFoundError:
                 if not self._is_trimmed(self.segment_id):
                     raise CorruptLog(self.path, 0, "a commit is missing") from None

@@ -286,8 +286,13 @@ class ReferenceObject:
         return replace(self, segments=segments, since=since, inline=())
 
     @classmethod
-    def decode(cls, data: bytes, path: str, number: int) -> ReferenceObject:
+    def decode(
+        cls, data: bytes, path: str, number: int, *, with_since: bool = True
+    ) -> ReferenceObject:
         """Back from bytes that were read from ``path``.
+
+        Without ``with_since`` what it says that came since an earlier commit is proven by its
+        checksum alone, and left out: who follows has it from the commits before.
 
         Raises:
             CorruptLog: they are not those of this commit.
@@ -297,7 +302,7 @@ class ReferenceObject:
             header = decode_segment_header(data)
             if header.segment_id != number:
                 raise BadHeader(f"the object is number {header.segment_id}")
-            body, *rest = _bodies_of(header, data)
+            body, *rest = _bodies_of(header, data, with_since=with_since)
             commit = ReferenceCommit._of(body)
             _check_segments(body.segments, commit)
             since = Since.of(rest[0], number) if rest else None
@@ -327,8 +332,8 @@ def _add_frame(frames: FrameParts, stream_id: int, raw: bytes, body: CommitBody)
     frames.add(frame, stored)
 
 
-def _bodies_of(header: SegmentHeader, data: bytes) -> list[CommitBody]:
-    """Return the bodies of an object's one or two COMMIT frames.
+def _bodies_of(header: SegmentHeader, data: bytes, *, with_since: bool) -> list[CommitBody]:
+    """Return the bodies of an object's one or two COMMIT frames; the first alone if asked so.
 
     Raises:
         BadHeader: a frame is not sound, or another; or what follows are not its inline frames.
@@ -337,17 +342,21 @@ def _bodies_of(header: SegmentHeader, data: bytes) -> list[CommitBody]:
     frames = FramesInMemory(data, header.salt, COMMIT_TYPES)
     running_crc = header.running_crc
     bodies: list[CommitBody] = []
+    count = 0
 
     def prove(byte: int, frame: FrameHeader) -> None:
-        nonlocal running_crc
+        nonlocal running_crc, count
         running_crc = follows(running_crc, frame)
+        count += 1
         if frame.type != FrameType.COMMIT:
             raise BadHeader("a frame of records where a commit is due")
-        if frame.stream_id != (SINCE_STREAM if bodies else RECORD_STREAM) or len(bodies) > 1:
-            raise BadHeader(f"a frame of stream {frame.stream_id}, as number {len(bodies) + 1}")
+        if count > 2 or frame.stream_id != (RECORD_STREAM, SINCE_STREAM)[count - 1]:
+            raise BadHeader(f"a frame of stream {frame.stream_id}, as number {count}")
         if frame.codec not in (Codec.NONE, Codec.ZSTD):
             raise NewerVersion(f"a commit with codec {frame.codec}")
         stored = frames.body_at(byte, frame)
+        if count == 2 and not with_since:
+            return
         body = CommitBody.decode(inflated(stored, frame.codec, frame.raw_bytes))
         if body.segments.num_rows != frame.record_count:
             raise BadHeader(f"{body.segments.num_rows} segments, not {frame.record_count}")
@@ -360,7 +369,7 @@ def _bodies_of(header: SegmentHeader, data: bytes) -> list[CommitBody]:
         if isinstance(item, Bad):
             raise (NewerVersion if item.newer else BadHeader)(item.reason)
         byte += item[1].frame_bytes
-        if len(bodies) == 1:
+        if count == 1:
             stop = len(data) - inline_bytes(bodies[0].segments)
     # An object that is cut by as many bytes as `since` has must not pass for one without it.
     if byte > stop or not bodies or _is_commit(frames, byte):

@@ -83,6 +83,8 @@ class CommitSearch:
         return None if commit is None else commit.ends
 
     def _commit(self, number: int, state: QueueState) -> _Known | None:
+        if number not in self._known and (followed := self._log.followed(number)) is not None:
+            self._remember(number, _Known(*followed))
         if number not in self._known:
             part = self._log.kept(number, state.floor)
             if part is None:

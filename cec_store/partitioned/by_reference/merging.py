@@ -81,7 +81,7 @@ def merged(
     partition = rows[0]["partition"]
     maker = SegmentMaker(schema, clock_us)
     for row in rows:
-        for records in read_segment(store, row, schema):
+        for records in read_segment(store.url, store.read, row, schema):
             maker.append_records(records)
     segment = maker.finish(store, query, 0, partition)
     assert segment is not None  # a segment has records

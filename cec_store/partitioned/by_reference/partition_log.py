@@ -156,7 +156,9 @@ class PartitionLog:
         self, rows: list[dict[str, Any]], first: int, end: int, columns: Sequence[str] | None
     ) -> pa.RecordBatch:
         parts = [
-            part for row in rows for part in read_segment(self._store, row, self._schema, columns)
+            part
+            for row in rows
+            for part in read_segment(self._store.url, self._log.read, row, self._schema, columns)
         ]
         whole = parts[0] if len(parts) == 1 else pa.concat_batches(parts)
         start = first - rows[0]["first_offset"]

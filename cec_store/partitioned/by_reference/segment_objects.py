@@ -157,20 +157,23 @@ def _row(
 
 
 def read_segment(
-    store: Store,
+    url: str,
+    read: Callable[[str, int, int], bytes],
     segment: dict[str, Any],
     schema: RecordSchema,
     columns: Sequence[str] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the records of each frame of a segment. ``segment`` is a row of a commit. One request.
+    """Yield the records of each frame of a segment. ``segment`` is a row of a commit.
+
+    ``read`` returns bytes of an object of the queue at ``url``; it is asked once.
 
     Raises:
         CorruptLog: the object is not there, or not what the commit says.
         UnsupportedVersion: a later format wrote it.
     """
-    path = f"{store.url}/{segment['file']}"
+    path = f"{url}/{segment['file']}"
     try:
-        data = store.read(segment["file"], segment["byte"], segment["bytes"])
+        data = read(segment["file"], segment["byte"], segment["bytes"])
     except FileNotFoundError:
         raise CorruptLog(path, 0, "an object that a commit names is missing") from None
     records = frames = 0

@@ -202,7 +202,7 @@ class Held:
 
 
 def read(store: Any, row: dict[str, Any]) -> list[pa.RecordBatch]:
-    return [*read_segment(store, row, KEYED)]
+    return [*read_segment(store.url, store.read, row, KEYED)]
 
 
 @pytest.mark.parametrize("by", ["frame", "segment"])
