@@ -14,6 +14,7 @@ from cec_store.ledger.commit_reader import CommitReader, InlineCommits
 from cec_store.ledger.queue_state import QueueState
 from cec_store.ledger.reference_log import ReferenceLog, schema_of
 from cec_store.log.chain import Chain, QueueChain
+from cec_store.log.epochs import read_manifest
 from cec_store.log.frames import LogEnd
 from cec_store.log.segment import SegmentReader, SegmentReaders
 from cec_store.storage.folder import Folder
@@ -198,3 +199,11 @@ def chain_at(folder: Folder) -> QueueChain:
 
 def _folders_in(store: Store) -> list[str]:
     return [entry.name for entry in store.list(LOG_FOLDER) if entry.is_folder]
+
+
+def log_id_at(folder: Folder) -> bytes:
+    """Return the id of a queue of one writer, 16 bytes; raises as :func:`chain_at`."""
+    store = store_of(folder)
+    if store is not None and is_of_one_writer(store):
+        return ReferenceLog(store).first().log_id
+    return read_manifest(folder).log_id

@@ -13,7 +13,7 @@ from cec_store.errors import CecError, NotAQueue, QueueLocked, ReadOnly, SchemaM
 from cec_store.format.arrow_values import readable
 from cec_store.format.retention import FOREVER, Retention
 from cec_store.format.schema import RecordSchema
-from cec_store.ledger.commit_chain import CommitChain, chain_at, is_of_one_writer
+from cec_store.ledger.commit_chain import CommitChain, chain_at, is_of_one_writer, log_id_at
 from cec_store.ledger.commit_writer import CommitWriter, open_by_commits
 from cec_store.ledger.queue_state import QueueState
 from cec_store.ledger.reference_log import ReferenceLog
@@ -266,7 +266,7 @@ class AppendableQueue(ConsumableQueue):
                 queue's setting cannot be read.
         """
         if isinstance(before, Position):
-            here = self.chain().queue_id
+            here = log_id_at(self.folder).hex()
             check_queue(before.queue, self.folder.path, here)
         offset = before.offset if isinstance(before, Position) else before
         asked = Asked(offset, None if keep is None else Retention.of(keep))

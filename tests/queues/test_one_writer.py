@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import secrets
+import shutil
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from cec_store import OutputQueue, QueueOptions, Targets, open_queue, read_queue
-from cec_store.errors import CorruptLog, OutOfRange
+from cec_store.errors import CorruptLog, OutOfRange, QueueReplaced
 from cec_store.format.bodies import encode_body
 from cec_store.format.by_reference.commits import WRITER_SETTING, ReferenceObject
 from cec_store.format.by_reference.inline import NumberedFrames
@@ -23,7 +25,14 @@ from cec_store.ledger.queue_state import QueueState
 from cec_store.ledger.reference_commits import appended_after
 from cec_store.ledger.reference_log import ReferenceLog
 from cec_store.log.frames import FrameMarks
-from cec_store.operators import Aggregate, ArrowSource, CountWindow, Runner, record_schema
+from cec_store.operators import (
+    Aggregate,
+    ArrowSource,
+    CountWindow,
+    QueueSource,
+    Runner,
+    record_schema,
+)
 from cec_store.storage.stores.by_url import store_at
 from support.stores.copies import in_memory
 from support.stores.needed import need
@@ -80,6 +89,33 @@ def test_the_queue_of_an_operator_is_sound_and_has_its_state() -> None:
     assert log.found.recounted_frames > 4
     assert {kind for kind, count in log.found.kinds.items() if count} >= {"OPEN", "RESULT"}
     assert len(WindowReader(place_at(url)).chain.segments) > 4
+
+
+def test_an_operator_in_a_store_notes_which_queue_it_reads(tmp_path: Path) -> None:
+    url, place = in_memory(), tmp_path / "input"
+    schema = INPUT.drop(["at"]).schema
+
+    def run() -> None:
+        operator = Aggregate(
+            group_by=["key"], aggregates={"total": ("sum", "value")}, window=CountWindow(60),
+            input_schema=schema,
+        )  # fmt: skip
+        with open_queue(place) as source, open_queue(
+            url, "a", schema=record_schema(operator)
+        ) as queue:  # fmt: skip
+            assert isinstance(source, OutputQueue)
+            Runner(operator, [QueueSource(source.chain)], queue).run()
+
+    with open_queue(place, "a", schema=schema) as queue:
+        queue.append(INPUT.drop(["at"]), sync=True)
+    run()
+    run()
+    shutil.rmtree(place)
+    with open_queue(place, "a", schema=schema) as queue:
+        queue.append(INPUT.drop(["at"]), sync=True)
+    with pytest.raises(QueueReplaced):
+        run()
+    assert faults(url) == []
 
 
 def test_a_trim_keeps_what_a_rebuild_needs() -> None:
