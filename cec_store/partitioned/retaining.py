@@ -31,7 +31,7 @@ def set_retention(
 
     Raises:
         NotAQueue: there is none.
-        ReadOnly: a queue without partitions, in a store that has no locks.
+        ReadOnly: a copy of a queue of local files, in a store.
         ValueError: neither ``"forever"`` nor ``"consumers"``, a time or a size.
 
     Examples:

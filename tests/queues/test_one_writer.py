@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from cec_store import OutputQueue, QueueOptions, Targets, open_queue, read_queue
+from cec_store import OutputQueue, PartitionedQueue, QueueOptions, Targets, open_queue, read_queue
 from cec_store.errors import CorruptLog, OutOfRange, QueueReplaced
 from cec_store.format.bodies import encode_body
 from cec_store.format.by_reference.commits import WRITER_SETTING, ReferenceObject
@@ -125,6 +125,23 @@ def test_a_trim_keeps_what_a_rebuild_needs() -> None:
         first = queue.trim(queue.durable_offset)
         assert 0 < first <= before.end_offset - before.extent.records
         assert queue.rebuild().keys.equals(before.keys)
+    assert faults(url) == []
+
+
+def test_a_consumer_by_commits_is_waited_for() -> None:
+    """Spark's source and `cec-store consumers` register beside the writer."""
+    url = in_memory()
+    with opened(url) as queue:
+        for number in range(6):
+            queue.append(rows(number), sync=True)
+        reading = PartitionedQueue(store_at(url), "r", clock_us=lambda: 5)
+        consumer = reading.consumer("late")
+        consumer.acknowledge(received={0: 3}, effects_saved={0: 2})
+        queue.append(rows(6), sync=True)
+        assert queue.trim(5) == 2
+        queue.set_retention("consumers")
+        consumer.acknowledge(received={0: 4}, effects_saved={0: 4})
+        assert queue.trim() == 4
     assert faults(url) == []
 
 

@@ -88,7 +88,8 @@ class PartitionedQueue:
             return make(log, schema, count, retention, now_us)
         else:
             state = open_or_make(log, schema, count, retention, now_us)
-        refuse_one_writer(state, self.path)
+        if self.mode != "r":
+            refuse_one_writer(state, self.path)
         if partitions is None and self.mode != "r":
             count = len(state.commit.ends)
             raise ValueError(f"{self.path}: a queue of many partitions: say partitions={count}")
