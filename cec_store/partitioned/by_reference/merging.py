@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from cec_store.format.by_reference.commits import WRITER_SETTING
+from cec_store.format.frame import SegmentFlags
 from cec_store.format.schema import RecordSchema
 from cec_store.ledger.queue_state import QueueState
 from cec_store.partitioned.by_reference.segment_objects import SegmentMaker, read_segment
@@ -83,7 +84,7 @@ def merged(
     for row in rows:
         for records in read_segment(store.url, store.read, row, schema):
             maker.append_records(records)
-    segment = maker.finish(store, query, 0, partition)
+    segment = maker.finish(store, query, 0, partition, SegmentFlags.COMPACTED)
     assert segment is not None  # a segment has records
     # As old as the newest of what is in it: retention by time goes by it.
     written_us = max(row["written_us"] for row in rows)

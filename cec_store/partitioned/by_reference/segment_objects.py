@@ -97,10 +97,12 @@ class SegmentMaker:
                 self._bodies.append(body)
                 self.stored_bytes += FRAME_HEADER_BYTES + len(body.stored)
 
-    def finish(self, store: Store, query: str, batch: int, partition: int) -> dict[str, Any] | None:
+    def finish(
+        self, store: Store, query: str, batch: int, partition: int, flags: int = 0
+    ) -> dict[str, Any] | None:
         """Make the object, and return what a commit has to say of it; ``None`` without rows.
 
-        ``first_offset`` is for the commit to say.
+        ``first_offset`` is for the commit to say; ``flags`` are those of the segment.
         """
         bodies = self._taken()
         if not bodies:
@@ -109,7 +111,7 @@ class SegmentMaker:
         header = SegmentHeader(
             epoch=0, log_id=bytes(16), segment_id=segment_id, salt=salt, first_seq=0,
             prev_segment=NONE, prev_bytes=0, prev_salt=0, prev_chain=0,
-            created_us=written_us,
+            created_us=written_us, flags=flags,
         )  # fmt: skip
         parts = encode_whole(header, self._schema, bodies)
         # The header, then each frame's header and body: SCHEMA, every BATCH.
