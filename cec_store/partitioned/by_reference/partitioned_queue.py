@@ -32,6 +32,7 @@ from cec_store.partitioned.by_reference.partitioned_consumer import (
 )
 from cec_store.partitioned.by_reference.reference_queue import (
     ReferenceQueue,
+    is_by_reference,
     make,
     open_or_make,
     refuse_one_writer,
@@ -85,6 +86,8 @@ class PartitionedQueue:
         if self.mode == "r" or schema is None:
             state = log.open()
         elif self.mode == "x":
+            if is_by_reference(self._store):
+                refuse_one_writer(log.open(), self.path)
             return make(log, schema, count, retention, now_us)
         else:
             state = open_or_make(log, schema, count, retention, now_us)

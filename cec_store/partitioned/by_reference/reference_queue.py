@@ -178,8 +178,8 @@ def refuse_one_writer(state: QueueState, path: str) -> None:
     """Raise :class:`NotAQueue` for a queue without partitions, which has one writer."""
     if WRITER_SETTING in state.commit.settings:
         raise NotAQueue(
-            f"{path}: a queue without partitions, to which one writer appends: open it by "
-            "open_queue without partitions, or make one with partitions elsewhere"
+            f"{path}: a queue without partitions is here; open it as such (it has one writer), or "
+            "make one with partitions elsewhere"
         )
 
 
