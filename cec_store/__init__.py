@@ -43,12 +43,12 @@ if TYPE_CHECKING:
     )
     from cec_store.format.retention import Retention
     from cec_store.format.schema import RecordKind, RecordSchema
+    from cec_store.ledger.registrations import PartitionedConsumerState
     from cec_store.log.options import Compression, QueueOptions, SyncMode
     from cec_store.log.replay import Replay
     from cec_store.opening import follow, open_queue, read_queue
     from cec_store.partitioned.by_reference.partitioned_consumer import PartitionedConsumer
     from cec_store.partitioned.by_reference.partitioned_queue import PartitionedQueue
-    from cec_store.partitioned.by_reference.registrations import PartitionedConsumerState
     from cec_store.partitioned.following import Following
     from cec_store.partitioned.retaining import set_retention
     from cec_store.queues.consumers import Consumer
@@ -186,7 +186,7 @@ _HOMES = {
     "cec_store.opening": ("follow", "open_queue", "read_queue"),
     "cec_store.partitioned.by_reference.partitioned_consumer": ("PartitionedConsumer",),
     "cec_store.partitioned.by_reference.partitioned_queue": ("PartitionedQueue",),
-    "cec_store.partitioned.by_reference.registrations": ("PartitionedConsumerState",),
+    "cec_store.ledger.registrations": ("PartitionedConsumerState",),
     "cec_store.partitioned.following": ("Following",),
     "cec_store.partitioned.retaining": ("set_retention",),
     "cec_store.queues.consumers": ("Consumer",),

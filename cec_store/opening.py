@@ -11,6 +11,7 @@ import pyarrow as pa
 from cec_store.errors import ReadOnly
 from cec_store.format.retention import Retention
 from cec_store.format.schema import RecordKind, RecordSchema
+from cec_store.ledger.commit_chain import is_of_one_writer
 from cec_store.log.options import QueueOptions
 from cec_store.log.reopening import check_schema
 from cec_store.log.selection import OUTPUT_KINDS, Moment, Selection
@@ -177,8 +178,10 @@ def _store_of_partitions(folder: Folder, mode: str, partitions: int | None) -> S
         NotAQueue, CorruptLog: as :func:`refuse_what_is_there`.
     """
     store = store_of(folder)
-    if store is None or is_by_reference(store):
-        return store
+    if store is None:
+        return None
+    if is_by_reference(store):
+        return None if partitions is None and is_of_one_writer(store) else store
     if partitions is None:
         return None
     if mode != "r" and isinstance(folder, (LocalFolder, StoreFolder)):

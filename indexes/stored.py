@@ -17,17 +17,18 @@ from cec_store.indexes.entries import (
 )
 from cec_store.indexes.lmdb_file import ABOVE_ALL_KEYS, LmdbFile
 from cec_store.indexes.recent import RecentFrames
-from cec_store.log.chain import Chain
+from cec_store.ledger.commit_chain import chain_at
+from cec_store.log.chain import QueueChain
 from cec_store.log.frames import Frame
 from cec_store.values import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US, Address
 
 
-def is_trimmed(claim: FrameEntry | TimestampEntry, chain: Chain) -> bool:
+def is_trimmed(claim: FrameEntry | TimestampEntry, chain: QueueChain) -> bool:
     """Return True if the claimed frame has left the log."""
-    return claim.segment_id < chain.segments.start
+    return claim.segment_id < chain.segments[0]
 
 
-def prove(claim: FrameEntry | TimestampEntry, chain: Chain) -> Frame | None:
+def prove(claim: FrameEntry | TimestampEntry, chain: QueueChain) -> Frame | None:
     """The frame that the index claims; ``None`` if it is trimmed or beyond the chain's end.
 
     Raises:
@@ -63,16 +64,16 @@ class StoredIndex:
         """Frames that it covers; ``None`` before the first."""
 
     @classmethod
-    def reconcile(cls, file: LmdbFile, chain: Chain) -> tuple[StoredIndex, RecentFrames]:
+    def reconcile(cls, file: LmdbFile, chain: QueueChain) -> tuple[StoredIndex, RecentFrames]:
         """Take a file that was published, if what it covers is in the log to its last frame.
 
         Returns it, and an empty run that begins with the first frame that it does not cover.
         """
-        log_id = chain.manifest.log_id
+        log_id = chain.log_id
         coverage = Coverage.decode(file.coverage(), log_id)
         try:
             # A writer may have published more than this chain has seen.
-            current = chain if coverage.last.seq < chain.end.seq else Chain(chain.folder)
+            current = chain if coverage.last.seq < chain.end.seq else chain_at(chain.folder)
         except (CecError, OSError) as error:
             raise BadIndex(f"the log cannot be read: {error}") from error
         last = prove(coverage.last, current)
@@ -147,7 +148,7 @@ class StoredIndex:
         self.coverage = coverage
         return recent.after(coverage.reached_us)
 
-    def needs_trim(self, chain: Chain) -> bool:
+    def needs_trim(self, chain: QueueChain) -> bool:
         """Return True if trimmed frames are covered.
 
         Raises:
@@ -160,7 +161,7 @@ class StoredIndex:
         first = self._first()
         return first is not None and is_trimmed(first, chain)
 
-    def trim(self, chain: Chain) -> None:
+    def trim(self, chain: QueueChain) -> None:
         """Remove the entries of trimmed frames, and add those of frames that only they preceded.
 
         A frame has a timestamp entry if it raises the largest timestamp so far: without the
@@ -172,7 +173,7 @@ class StoredIndex:
         assert self.coverage is not None
         coverage, kept = self.coverage, self._first_kept(chain)
         hidden, first_seq = RecentFrames(), coverage.last.seq + 1
-        for frame in chain.frames(Address(chain.segments.start, SEGMENT_HEADER_BYTES)):
+        for frame in chain.frames(Address(chain.segments[0], SEGMENT_HEADER_BYTES)):
             first_seq = min(first_seq, frame.header.seq)
             if frame.header.seq >= (kept.seq if kept else coverage.last.seq + 1):
                 break
@@ -186,7 +187,7 @@ class StoredIndex:
         self.file.trim(seq_key(first_seq), limit, rows, coverage.encode(self._log_id))
         self.coverage = coverage
 
-    def _first_kept(self, chain: Chain) -> TimestampEntry | None:
+    def _first_kept(self, chain: QueueChain) -> TimestampEntry | None:
         """The first frame to raise the maximum that is still there."""
         next_us = MIN_TIMESTAMP_US
         while next_us <= MAX_TIMESTAMP_US:

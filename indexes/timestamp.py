@@ -18,7 +18,7 @@ from cec_store.indexes.entries import BadIndex, FrameEntry, UnwritableIndex
 from cec_store.indexes.files import IndexFiles, index_folder
 from cec_store.indexes.recent import RecentFrames
 from cec_store.indexes.stored import StoredIndex, is_trimmed, prove
-from cec_store.log.chain import Chain
+from cec_store.log.chain import QueueChain
 from cec_store.log.frames import Frame
 from cec_store.storage.stores.store_folder import StoreFolder
 
@@ -32,13 +32,13 @@ _Found = TypeVar("_Found")
 
 
 class TimestampIndex:
-    """Finds frames by timestamp, offset and number, with the answers and errors of :class:`Chain`.
+    """Finds frames by timestamp, offset and number; answers and errors are those of a chain.
 
     Safe for threads, each with a chain of its own: ``_lock`` guards every field. A writable index
     must not be used in a child after a fork.
     """
 
-    def __init__(self, chain: Chain, writable: bool = False) -> None:
+    def __init__(self, chain: QueueChain, writable: bool = False) -> None:
         """The index of the chain's queue; one in memory where none on disk can be believed.
 
         ``writable`` is for who may append to the queue: :meth:`follow` then keeps it on disk.
@@ -47,7 +47,7 @@ class TimestampIndex:
         """
         self._lock = RLock()
         self._chain = chain
-        self._log_id = chain.manifest.log_id
+        self._log_id = chain.log_id
         self._is_cache = isinstance(chain.folder, StoreFolder)
         self._writable = writable or self._is_cache
         self._may_write = False
@@ -89,7 +89,7 @@ class TimestampIndex:
 
     # -- lookups ------------------------------------------------------------------------------
 
-    def find_timestamp(self, timestamp_us: int, chain: Chain | None = None) -> Frame | None:
+    def find_timestamp(self, timestamp_us: int, chain: QueueChain | None = None) -> Frame | None:
         """The first frame that can hold a record at or after the moment; ``None`` at the end.
 
         Raises:
@@ -97,25 +97,25 @@ class TimestampIndex:
         """
         if self._is_cache:
             self.follow(chain)
-        return self._find(timestamp_us, chain, self._search_timestamp, Chain.find_timestamp)
+        return self._find(timestamp_us, chain, self._search_timestamp, QueueChain.find_timestamp)
 
-    def find_offset(self, offset: int, chain: Chain | None = None) -> Frame | None:
+    def find_offset(self, offset: int, chain: QueueChain | None = None) -> Frame | None:
         """The frame that holds record ``offset``; ``None`` at the end.
 
         Raises:
             OutOfRange: trimmed, or beyond the end.
         """
-        return self._find(offset, chain, self._search_offset, Chain.find_offset)
+        return self._find(offset, chain, self._search_offset, QueueChain.find_offset)
 
-    def find_seq(self, seq: int, chain: Chain | None = None) -> Frame:
+    def find_seq(self, seq: int, chain: QueueChain | None = None) -> Frame:
         """The frame of this number.
 
         Raises:
             OutOfRange: trimmed, or not there yet.
         """
-        return self._find(seq, chain, self._search_seq, Chain.find_seq)
+        return self._find(seq, chain, self._search_seq, QueueChain.find_seq)
 
-    def lookup(self, chain: Chain) -> IndexLookup:
+    def lookup(self, chain: QueueChain) -> IndexLookup:
         """The lookups over one chain, which a writable index follows first."""
         if not self._is_cache:  # which waits until a moment is asked for: to follow takes requests
             self.follow(chain)
@@ -124,9 +124,9 @@ class TimestampIndex:
     def _find(
         self,
         value: int,
-        chain: Chain | None,
-        search: Callable[[int, Chain], _Found],
-        scan: Callable[[Chain, int], _Found],
+        chain: QueueChain | None,
+        search: Callable[[int, QueueChain], _Found],
+        scan: Callable[[QueueChain, int], _Found],
     ) -> _Found:
         with self._lock:
             chain = chain or self._chain
@@ -138,7 +138,7 @@ class TimestampIndex:
                     self.follow(chain)
             return scan(chain, value)
 
-    def _search_timestamp(self, timestamp_us: int, chain: Chain) -> Frame | None:
+    def _search_timestamp(self, timestamp_us: int, chain: QueueChain) -> Frame | None:
         if self._stored and timestamp_us <= self._stored.reached_us:
             claim = self._stored.timestamp_entry(timestamp_us)
         else:
@@ -156,7 +156,7 @@ class TimestampIndex:
             return chain.find_timestamp(timestamp_us)
         return prove(claim, chain)
 
-    def _search_offset(self, offset: int, chain: Chain) -> Frame | None:
+    def _search_offset(self, offset: int, chain: QueueChain) -> Frame | None:
         if offset >= chain.end.offset:
             return chain.find_offset(offset)
         entry = self._recent.entry_of_offset(offset)
@@ -169,7 +169,7 @@ class TimestampIndex:
             raise BadIndex(f"frame {frame.header.seq} does not hold offset {offset}")
         return frame
 
-    def _search_seq(self, seq: int, chain: Chain) -> Frame:
+    def _search_seq(self, seq: int, chain: QueueChain) -> Frame:
         entry: FrameEntry | None = self._recent.frame_entry(seq)
         if entry is None and self._stored:
             entry = self._stored.frame_entry(seq)
@@ -177,7 +177,7 @@ class TimestampIndex:
 
     # -- following ----------------------------------------------------------------------------
 
-    def follow(self, chain: Chain | None = None) -> None:
+    def follow(self, chain: QueueChain | None = None) -> None:
         """Bring a writable index up to the chain's end; a read-only one does nothing.
 
         Damage in the log ends the index there (:attr:`problem` says so): it is raised by the
@@ -199,7 +199,7 @@ class TimestampIndex:
                     self._drop(str(error))
             self._writable = False
 
-    def rebuild(self, chain: Chain | None = None) -> int:
+    def rebuild(self, chain: QueueChain | None = None) -> int:
         """Make the index anew from the log and publish it; returns the number of frames in it.
 
         Raises:
@@ -229,7 +229,7 @@ class TimestampIndex:
                 if stored.file.writable and self._files:
                     self._files.publish_closed(stored.file.name)
 
-    def _append(self, chain: Chain) -> None:
+    def _append(self, chain: QueueChain) -> None:
         self._let_go_of_trimmed(chain)
         self.problem = ""
         try:
@@ -245,7 +245,7 @@ class TimestampIndex:
         if len(self._recent):
             self._recent = self._own().append(self._recent)
 
-    def _trim(self, chain: Chain) -> None:
+    def _trim(self, chain: QueueChain) -> None:
         """Drop the entries of trimmed frames; call it when no frame is in memory only."""
         if self._stored is None or not self._stored.needs_trim(chain):
             return
@@ -255,14 +255,14 @@ class TimestampIndex:
             stored.trim(chain)
         self._recent = self._recent.after(stored.reached_us)
 
-    def _let_go_of_trimmed(self, chain: Chain) -> None:
+    def _let_go_of_trimmed(self, chain: QueueChain) -> None:
         here = self._recent.next_address
         if self._stored is not None:
             self._stored.needs_trim(chain)
-        elif here is not None and here.segment_id < chain.segments.start:
+        elif here is not None and here.segment_id < chain.segments[0]:
             self._recent = RecentFrames()
         else:
-            self._recent.forget(chain.segments.start)
+            self._recent.forget(chain.segments[0])
 
     def _own(self) -> StoredIndex:
         """The file that this process writes to, made from the published one when first needed."""
@@ -302,7 +302,7 @@ class IndexLookup:
     """The index's lookups over one chain."""
 
     index: TimestampIndex
-    chain: Chain
+    chain: QueueChain
 
     def find_timestamp(self, timestamp_us: int) -> Frame | None:
         return self.index.find_timestamp(timestamp_us, self.chain)

@@ -23,8 +23,8 @@ import pyarrow as pa
 
 from bench.harness.rounds import options, report
 from cec_store.format.schema import RecordSchema
-from cec_store.partitioned.by_reference.reference_commits import batch_after, making
-from cec_store.partitioned.by_reference.reference_log import ReferenceLog
+from cec_store.ledger.reference_commits import batch_after, making
+from cec_store.ledger.reference_log import ReferenceLog
 from cec_store.storage.names import data_object_name
 from cec_store.storage.stores.by_url import store_at
 from cec_store.storage.stores.store import Store

@@ -12,7 +12,7 @@ from cec_store.format.retention import Retention, RetentionMode
 from cec_store.inspector.measuring.consumer_lags import ConsumerLag, consumer_lags
 from cec_store.inspector.measuring.reference_consumers import place_consumers
 from cec_store.inspector.places.places import Place, PlaceKind
-from cec_store.log.chain import Chain
+from cec_store.ledger.commit_chain import chain_at
 from cec_store.log.notes import refuse_if_held
 from cec_store.queues.lags import ConsumerState
 from cec_store.storage.local import LocalFolder
@@ -30,7 +30,7 @@ def queue_lines(place: Place) -> Iterator[Diagnosis]:
             records = sum(place.reference.ends().values())
             what = f"{len(place.logs):,} partitions, {records:,} records in all"
         else:
-            chain = Chain(place.folder)
+            chain = chain_at(place.folder)
             what = f"offsets {chain.first_offset():,} to {chain.end.offset:,}"
         consumers = place_consumers(place)
     except (CecError, FileNotFoundError) as error:
@@ -40,6 +40,9 @@ def queue_lines(place: Place) -> Iterator[Diagnosis]:
     yield sound("state", f"opens: {what}")
     if place.kind is PlaceKind.QUEUE:
         yield from _writer(place)
+    if place.has_one_writer:
+        what = "a queue without partitions: one writer appends, and Python has no consumers of it"
+        yield note("writer", what, "make it with partitions where it is to have consumers")
     yield from _consumers(place, consumers)
 
 
@@ -47,8 +50,8 @@ def _writer(place: Place) -> Iterator[Diagnosis]:
     folder = place.folder
     if not isinstance(folder, LocalFolder):
         if any(manifest_epoch_of(name) is not None for name in folder.names()):
-            what = "a queue without partitions in a store: consumers and retention are refused here"
-            advice = "make it with partitions where it is to have consumers"
+            what = "a copy of a queue of local files: it is read here, and not appended to"
+            advice = "append to it on its own disk, or make a queue here"
             yield note("writer", what, advice)
         return
     try:

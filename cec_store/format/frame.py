@@ -64,8 +64,16 @@ class FrameFlags(IntFlag):
     """N and q are those at the end of the frame; else its state is not in the log, or not yet."""
 
 
+class SegmentFlags(IntFlag):
+    """Facts about a segment. Frozen on disk; an unknown one is refused."""
+
+    COMPACTED = 1
+    """Maintenance wrote it, of frames or records of other segments."""
+
+
 CONTINUES, COUNTED = FrameFlags.CONTINUES.value, FrameFlags.COUNTED.value
 _BATCH_FLAGS = CONTINUES | COUNTED
+_SEGMENT_FLAGS = SegmentFlags.COMPACTED.value
 SEGMENT_TYPES = frozenset((FrameType.BATCH.value, FrameType.SCHEMA.value))
 _BATCH = FrameType.BATCH.value  # looked up for each header that is read
 _CODECS = frozenset(map(int, Codec))
@@ -84,12 +92,14 @@ class SegmentHeader(NamedTuple):
     prev_salt: int
     prev_chain: int
     created_us: int
+    flags: int = 0
+    """:class:`SegmentFlags`."""
 
     def encode(self) -> bytes:
         data = _SEGMENT.pack(
             SEGMENT_MAGIC, FORMAT_VERSION, SEGMENT_HEADER_BYTES, self.epoch, self.log_id,
             self.segment_id, self.salt, self.first_seq, self.prev_segment, self.prev_bytes,
-            self.prev_salt, self.prev_chain, 0, self.created_us, 0,
+            self.prev_salt, self.prev_chain, self.flags, self.created_us, 0,
         )  # fmt: skip
         return with_crc(data)
 
@@ -120,7 +130,10 @@ def decode_segment_header(data: bytes) -> SegmentHeader:
     fields = _SEGMENT.unpack(data)
     if fields[1] != FORMAT_VERSION:
         raise NewerVersion(unknown_version(fields[1], FORMAT_VERSION))
-    return SegmentHeader._make((*fields[3:12], fields[13]))
+    flags = fields[12]
+    if flags & ~_SEGMENT_FLAGS:
+        raise NewerVersion(f"segment flags {flags:#x}: unknown to this release")
+    return SegmentHeader._make((*fields[3:12], fields[13], flags))
 
 
 class FrameHeader(NamedTuple):

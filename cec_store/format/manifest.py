@@ -9,9 +9,7 @@ from cec_store.errors import CorruptLog, NotAQueue, unknown_version, upgrade_nee
 from cec_store.format.checksum import crc_is_right, with_crc
 
 _MAGIC = b"CECMANI\0"
-PLAIN = 1
-BY_OBJECT = 3
-"""The version of a queue in a store, each segment of which is an object. docs/format.md §13."""
+_VERSION = 1
 EPOCH_MAX = 2**32 - 1
 _LAYOUT = Struct("<8sHHI16sQQ12xI")
 MANIFEST_BYTES = _LAYOUT.size
@@ -26,16 +24,10 @@ class Manifest:
     log_id: bytes
     first_segment: int
     newest_segment: int
-    version: int = PLAIN
-
-    @property
-    def by_object(self) -> bool:
-        """Each segment is an object of a store: those that follow the newest count too (§13)."""
-        return self.version == BY_OBJECT
 
     def encode(self) -> bytes:
         data = _LAYOUT.pack(
-            _MAGIC, self.version, MANIFEST_BYTES, self.epoch, self.log_id,
+            _MAGIC, _VERSION, MANIFEST_BYTES, self.epoch, self.log_id,
             self.first_segment, self.newest_segment, 0,
         )  # fmt: skip
         return with_crc(data)
@@ -49,12 +41,12 @@ class Manifest:
             raise NotAQueue(f"{path}: not a manifest of cec-store")
         version = int.from_bytes(data[8:10], "little")
         if len(data) != MANIFEST_BYTES or not crc_is_right(data):
-            if len(data) >= 10 and version > BY_OBJECT and len(data) != MANIFEST_BYTES:
-                raise upgrade_needed(path, unknown_version(version, BY_OBJECT))
+            if len(data) >= 10 and version > _VERSION and len(data) != MANIFEST_BYTES:
+                raise upgrade_needed(path, unknown_version(version, _VERSION))
             raise CorruptLog(path, 0, "the manifest fails its checksum")
-        if version not in (PLAIN, BY_OBJECT):
-            raise upgrade_needed(path, unknown_version(version, BY_OBJECT))
+        if version != _VERSION:
+            raise upgrade_needed(path, unknown_version(version, _VERSION))
         epoch, log_id, first, newest = _LAYOUT.unpack(data)[3:7]
         if first > newest:
             raise CorruptLog(path, 32, f"first segment {first} above newest segment {newest}")
-        return cls(epoch, log_id, first, newest, version)
+        return cls(epoch, log_id, first, newest)

@@ -6,6 +6,7 @@ record that a power cut could take back.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -15,7 +16,6 @@ from cec_store.log.epochs import read_manifest
 from cec_store.log.frames import LogEnd
 from cec_store.log.known_end import (
     KnownEnd,
-    has_segment,
     read_known_end,
     refuse_without_note,
 )
@@ -27,8 +27,24 @@ from cec_store.storage.folder import Folder
 from cec_store.storage.names import segment_name
 
 
-class Chain(LogReader):
-    """A reader of the whole queue. Cheap to make; not for use by two threads at once."""
+class QueueChain(LogReader):
+    """The log of a queue of one writer, in files or in commits.
+
+    Cheap to make; not for use by two threads at once.
+    """
+
+    @property
+    def log_id(self) -> bytes:
+        """Return the queue's id as 16 bytes."""
+        return bytes.fromhex(self.queue_id)
+
+    @abstractmethod
+    def first_seq(self) -> int:
+        """Return the number of the oldest frame; of an empty queue that of the next one."""
+
+
+class Chain(QueueChain):
+    """A reader of the whole queue, of segment files. Not for use by two threads at once."""
 
     def __init__(self, folder: Folder) -> None:
         """Raises :class:`NotAQueue`, :class:`CorruptLog` or :class:`UnsupportedVersion`."""
@@ -62,8 +78,6 @@ class Chain(LogReader):
             CorruptLog: damage where the log was acknowledged.
             QueueReplaced: another queue stands here now, or an older copy, or none.
         """
-        if self._newest >= 0 and self.manifest.by_object:
-            return self._refresh_by_name()
         while True:
             known = self._known_end()
             newest = known.manifest.newest_segment
@@ -75,9 +89,7 @@ class Chain(LogReader):
                     self._visible_end = VisibleEnd(reader, schema_frame, known.noted)
                     self._newest = newest
                 end = self._visible_end.advance(known.noted)
-                if self.manifest.by_object:
-                    self._visible_end.refuse_incomplete()
-                elif known.noted is None and self._visible_end.has_records:
+                if known.noted is None and self._visible_end.has_records:
                     refuse_without_note(self.folder, known.manifest)
             except QueueReplaced:
                 raise
@@ -89,7 +101,7 @@ class Chain(LogReader):
                     raise CorruptLog(path, 0, "the segment is missing") from None
                 raise
             # Recovery cuts a segment off behind what is vouched for, once it has a successor.
-            if self.manifest.by_object or read_manifest(self.folder).newest_segment == newest:
+            if read_manifest(self.folder).newest_segment == newest:
                 return end
 
     def _known_end(self) -> KnownEnd:
@@ -129,19 +141,6 @@ class Chain(LogReader):
             is_older = True
         if is_older:
             raise replaced(self.folder.path)
-
-    def _refresh_by_name(self) -> LogEnd:
-        """Return the end of a log in a store, with one request where there is no new segment."""
-        newest = self._newest
-        while has_segment(self.folder, newest + 1):
-            newest += 1
-        if newest > self._newest:
-            self.manifest = replace(self.manifest, newest_segment=newest)
-            self._visible_end = VisibleEnd(self.reader(newest), self._schema_frame(newest))
-            self._newest = newest
-            self._visible_end.advance()
-            self._visible_end.refuse_incomplete()
-        return self.end
 
     def first_seq(self) -> int:
         """The number of the oldest frame; of an empty queue that of the next one."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
 
 from cec_store.errors import CorruptLog, NotAQueue, StorageError
 from cec_store.format.manifest import EPOCH_MAX, MANIFEST_BYTES, Manifest
@@ -13,7 +12,6 @@ from cec_store.storage.names import (
     claimed_epoch_of,
     manifest_epoch_of,
     manifest_name,
-    segment_id_of,
 )
 from cec_store.storage.publishing import publish_file, remove
 
@@ -105,16 +103,8 @@ def read_manifest(folder: Folder) -> Manifest:
         manifest = Manifest.decode(data, path)
         if manifest.epoch != epoch:
             raise CorruptLog(path, 12, f"the manifest is of epoch {manifest.epoch}")
-        return _reaching(manifest, names) if manifest.by_object else manifest
+        return manifest
     raise NotAQueue(f"{folder.path}: no queue here (there is no file {manifest_name(0)[:9]}…)")
-
-
-def _reaching(manifest: Manifest, names: list[str]) -> Manifest:
-    """Return the manifest with the newest segment that follows it without a gap by these names."""
-    present, newest = {segment_id_of(name) for name in names}, manifest.newest_segment
-    while newest + 1 in present:
-        newest += 1
-    return replace(manifest, newest_segment=newest)
 
 
 def publish_manifest(folder: Folder, manifest: Manifest) -> None:

@@ -81,8 +81,6 @@ def _refuse_unknown_notes(
             if end.log_id != manifest.log_id:
                 raise CorruptLog(f"{folder.path}/{name}", 16, "the file belongs to another queue")
         later = [end for end in ends if end.segment_id > manifest.newest_segment]
-        if manifest.by_object:  # of which a listing may lag
-            later = [end for end in later if not has_segment(folder, end.segment_id)]
         if later or (durable_epoch_of(name) or 0) > manifest.epoch:
             raise _older(folder, manifest, name)
 
@@ -96,9 +94,6 @@ def refuse_unknown_segments(folder: Folder, manifest: Manifest, names: list[str]
     for name in names:
         number = segment_id_of(name)
         if number is None or number <= manifest.newest_segment:
-            continue
-        if manifest.by_object:
-            _refuse_gap(folder, manifest.newest_segment + 1)
             continue
         if number > manifest.newest_segment + 1 or holds_acknowledged(folder, number):
             raise _older(folder, manifest, name)
@@ -120,22 +115,6 @@ def refuse_without_note(folder: Folder, manifest: Manifest) -> None:
             return
         path, what = f"{folder.path}/{own}", "the note of how far the log is on disk is missing"
         raise CorruptLog(path, 0, what, LOST_NOTE_ADVICE) from None
-
-
-def _refuse_gap(folder: Folder, segment_id: int) -> None:
-    """Raise where a segment of a store is missing below a later one; a listing may lag."""
-    if not has_segment(folder, segment_id):
-        path = f"{folder.path}/{segment_name(segment_id)}"
-        raise CorruptLog(path, 0, "the segment is missing")
-
-
-def has_segment(folder: Folder, segment_id: int) -> bool:
-    """Return whether there is a segment of this number, whatever a listing says."""
-    try:
-        # Not its size: whoever asks reads it next.
-        return bool(folder.read(segment_name(segment_id), 0, 1))
-    except FileNotFoundError:
-        return False
 
 
 def _older(folder: Folder, manifest: Manifest, name: str) -> CorruptLog:

@@ -18,7 +18,7 @@ from cec_store.errors import (
 )
 from cec_store.format.bodies import Body
 from cec_store.format.frame import BadHeader, FrameType
-from cec_store.format.manifest import PLAIN, Manifest
+from cec_store.format.manifest import Manifest
 from cec_store.format.schema import RecordSchema
 from cec_store.log.epochs import (
     claim_epoch,
@@ -98,8 +98,7 @@ def _take_over(
 ) -> tuple[LogWriter, RecoveryReport]:
     # Only now does the last writer's manifest say all that it ever acknowledged.
     known = read_known_end(folder)
-    # Of a queue that was copied from a store the segments can grow from here on.
-    manifest = replace(known.manifest, epoch=epoch, version=PLAIN)
+    manifest = replace(known.manifest, epoch=epoch)
     publish_manifest(folder, manifest)
     remove_older_manifests(folder, epoch)
     note = Note(folder, epoch)

@@ -25,7 +25,6 @@ from cec_store.format.scan import Bad, Numbers
 from cec_store.log.segment_file import SegmentFile
 from cec_store.storage.folder import AppendFile, Folder
 from cec_store.storage.names import segment_name
-from cec_store.storage.stores.store_folder import StoreFolder
 
 
 @contextmanager
@@ -42,7 +41,9 @@ class SegmentReader(SegmentFile):
 
     def __init__(self, folder: Folder, segment_id: int) -> None:
         """Raises :class:`CorruptLog` or :class:`UnsupportedVersion` for a header not sound."""
-        super().__init__(folder, segment_id)
+        name = segment_name(segment_id)
+        super().__init__(f"{folder.path}/{name}", name, segment_id)
+        self._folder = folder
         try:
             data = folder.read(self.name, 0, SEGMENT_HEADER_BYTES)
             self.header = decode_segment_header(data)
@@ -115,7 +116,7 @@ class SegmentWriter:
     """Appends frames to a segment of its own. Not for use by two threads at once."""
 
     def __init__(self, folder: Folder, header: SegmentHeader) -> None:
-        """Create the file and write its header (not yet durable; in a store nothing is there)."""
+        """Create the file and write its header (not yet durable)."""
         self.header = header
         self.running_crc = header.running_crc
         self.bytes = 0
@@ -125,8 +126,7 @@ class SegmentWriter:
         self._folder = folder
         self._last = (0, b"")
         """Byte and header of the frame that was written last."""
-        create = folder.create_whole if isinstance(folder, StoreFolder) else folder.create
-        self._file: AppendFile = create(segment_name(header.segment_id))
+        self._file: AppendFile = folder.create(segment_name(header.segment_id))
         try:
             self._write([header.encode()])
         except StorageError:

@@ -21,8 +21,6 @@ from cec_store.format.frame import (
 )
 from cec_store.format.scan import Bad, Numbers, intact_headers, whole_frames
 from cec_store.format.schema import RecordSchema
-from cec_store.storage.folder import Folder
-from cec_store.storage.names import segment_name
 
 # Large reads spare the cost of many small ones (CEC paper, II.B "CEC challenges": 256 KB).
 _BODIES_READ_BYTES = 1 << 20
@@ -78,11 +76,11 @@ class SegmentFile(ABC):
     salt: int | None
     """Salt of the segment; ``None`` until one is known."""
 
-    def __init__(self, folder: Folder, segment_id: int) -> None:
+    def __init__(self, path: str, name: str, segment_id: int) -> None:
+        """``path`` is that of errors, ``name`` that in the folder."""
         self.segment_id = segment_id
-        self.name = segment_name(segment_id)
-        self.path = f"{folder.path}/{self.name}"
-        self._folder = folder
+        self.name = name
+        self.path = path
         self._schemas: dict[int, RecordSchema] = {}
         self._buffer = _ReadBuffer(self._read)
 

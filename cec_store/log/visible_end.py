@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from cec_store.errors import CorruptLog
 from cec_store.format.durable_end import DurableEnd
 from cec_store.format.ends import EndFacts, LogKind, judge
 from cec_store.format.frame import NONE, SEGMENT_HEADER_BYTES, FrameHeader, FrameType
@@ -58,12 +57,6 @@ class VisibleEnd:
     def has_records(self) -> bool:
         """True if there is a whole BATCH frame in the segment, vouched for or not."""
         return bool(self._unvouched) or self.end.address.byte > self._first_byte
-
-    def refuse_incomplete(self) -> None:
-        """Raise :class:`CorruptLog` for an object that nothing vouches for to its end (§13)."""
-        scan = self._scan
-        if self._claimed() != scan.bad.byte:
-            raise CorruptLog(scan.reader.path, scan.bad.byte, "the segment is not complete")
 
     def advance(self, noted: DurableEnd | None = None) -> LogEnd:
         """Read on from where the last look ended; ``noted`` was read before.

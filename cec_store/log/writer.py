@@ -9,7 +9,7 @@ import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from cec_store.errors import Fenced, QueueReplaced, StorageError
 from cec_store.format.bodies import Body
@@ -63,6 +63,43 @@ class ClockAndEntropy:
     entropy: Callable[[int], bytes] = field(default=secrets.token_bytes)
 
 
+class GroupWriter(Protocol):
+    """Takes frames and makes groups of them durable, on one thread: what a pipeline drives.
+
+    The methods are those of :class:`LogWriter`, and raise the same errors.
+    """
+
+    schema: RecordSchema
+    cursor: Cursor
+    durable: Cursor
+    in_step: bool
+
+    @property
+    def folder(self) -> Folder: ...
+
+    @property
+    def newest_segment(self) -> int: ...
+
+    @property
+    def segment_bytes(self) -> int: ...
+
+    @property
+    def segment_has_records(self) -> bool: ...
+
+    @property
+    def unsynced_bytes(self) -> int: ...
+
+    def append(self, body: Body, marks: FrameMarks) -> None: ...
+
+    def sync(self) -> None: ...
+
+    def roll(self) -> None: ...
+
+    def check(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
 class LogWriter:
     """The one writer of a queue. Every error leaves it unusable: make a new one by recovery.
 
@@ -85,6 +122,11 @@ class LogWriter:
         """Everything below is on disk."""
         self.in_step = False
         """The last frame said that its step goes on: the next one has to be of the same step."""
+
+    @property
+    def newest_segment(self) -> int:
+        """Return the number of the segment that is appended to."""
+        return self.manifest.newest_segment
 
     @property
     def segment_bytes(self) -> int:
@@ -113,7 +155,7 @@ class LogWriter:
             created_us=self._clock_and_entropy.clock_us(),
         )
         try:
-            self._segment = self._new_segment(header)
+            self._segment = SegmentWriter(self.folder, header)
         except FileExistsError:
             raise Fenced(
                 f"{self.folder.path}/{segment_name(segment_id)} exists: "
@@ -122,9 +164,6 @@ class LogWriter:
         body = self.schema.encode()
         with self.closed_on_failure():
             self._append(FrameType.SCHEMA, body, len(body))
-
-    def _new_segment(self, header: SegmentHeader) -> SegmentWriter:
-        return SegmentWriter(self.folder, header)
 
     @contextmanager
     def closed_on_failure(self) -> Iterator[None]:

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 import pyarrow as pa
 
 from cec_store.format.schema import RecordSchema
-from cec_store.log.chain import Chain
+from cec_store.ledger.commit_chain import chain_at
+from cec_store.log.chain import QueueChain
 from cec_store.log.positions import Behind, Range
 from cec_store.log.replay import Replay
 from cec_store.log.selection import Selection
@@ -30,7 +31,7 @@ class PlainQueue:
     def __init__(self, folder: FolderTree) -> None:
         """Raises :class:`NotAQueue` where there is none."""
         self.folder = folder
-        self._chain = Chain(folder)
+        self._chain = chain_at(folder)
         self._opened: OutputQueue | None = None
         self.schema: RecordSchema = self._chain.schema()
 
@@ -68,7 +69,7 @@ class PlainQueue:
         """Return the offset behind the last whole record; a writer has yet to show some."""
         return {0: self._now().written_offset}
 
-    def _now(self) -> Chain:
+    def _now(self) -> QueueChain:
         self._chain.refresh()
         return self._chain
 

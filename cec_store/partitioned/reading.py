@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from cec_store.errors import CecError, NotAQueue, QueueReplaced
 from cec_store.format.schema import KEY, KIND, STATE, TIMESTAMP, RecordKind
+from cec_store.ledger.commit_chain import is_of_one_writer
 from cec_store.log.positions import Behind, Range, check_queue
 from cec_store.log.selection import METADATA_COLUMNS, PARTITION_COLUMN, Selection
 from cec_store.partitioned.by_reference.reference_queue import ReferenceQueue, is_by_reference
@@ -43,7 +44,7 @@ def queue_in(folder: FolderTree) -> PlainQueue | ReferenceQueue:
         CorruptLog, UnsupportedVersion: it cannot be read.
     """
     store = store_of(folder)
-    if store is not None and is_by_reference(store):
+    if store is not None and is_by_reference(store) and not is_of_one_writer(store):
         return ReferenceQueue(store)
     return PlainQueue(folder)
 

@@ -7,9 +7,9 @@ from datetime import timedelta
 from typing import Any
 
 from cec_store.format.retention import Retention
-from cec_store.partitioned.by_reference.reference_log import ReferenceLog
+from cec_store.ledger.reference_log import ReferenceLog
+from cec_store.ledger.reference_trims import with_retention
 from cec_store.partitioned.by_reference.reference_queue import is_by_reference
-from cec_store.partitioned.by_reference.reference_trims import with_retention
 from cec_store.queues.appendable_queue import now_us
 from cec_store.queues.retention import write_retention
 from cec_store.storage.folder import FolderTree
@@ -31,7 +31,7 @@ def set_retention(
 
     Raises:
         NotAQueue: there is none.
-        ReadOnly: a queue without partitions, in a store that has no locks.
+        ReadOnly: a copy of a queue of local files, in a store.
         ValueError: neither ``"forever"`` nor ``"consumers"``, a time or a size.
 
     Examples:

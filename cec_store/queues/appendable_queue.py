@@ -13,10 +13,13 @@ from cec_store.errors import CecError, NotAQueue, QueueLocked, ReadOnly, SchemaM
 from cec_store.format.arrow_values import readable
 from cec_store.format.retention import FOREVER, Retention
 from cec_store.format.schema import RecordSchema
-from cec_store.log.by_object.opening import open_in_store
-from cec_store.log.chain import Chain
+from cec_store.ledger.commit_chain import CommitChain, chain_at, is_of_one_writer, log_id_at
+from cec_store.ledger.commit_writer import CommitWriter, open_by_commits
+from cec_store.ledger.queue_state import QueueState
+from cec_store.ledger.reference_log import ReferenceLog
+from cec_store.ledger.reference_trims import Wanted, retention_of, trimmed, with_retention
 from cec_store.log.creating import check_free, create
-from cec_store.log.epochs import newest_epoch, read_manifest
+from cec_store.log.epochs import newest_epoch
 from cec_store.log.frames import FrameMarks
 from cec_store.log.notes import refuse_if_held
 from cec_store.log.options import QueueOptions
@@ -25,13 +28,15 @@ from cec_store.log.positions import check_queue
 from cec_store.log.reopening import RecoveryReport, check_schema, reopen
 from cec_store.log.writer import ClockAndEntropy, LogWriter
 from cec_store.queues.consumable_queue import ConsumableQueue
-from cec_store.queues.retention import warn_of_other_retention
+from cec_store.queues.retention import read_retention, warn_of_other_retention, write_retention
 from cec_store.queues.trimming import Asked, Retaining, trim
 from cec_store.queues.user_rows import records_of, refuse_other_times
 from cec_store.storage.folder import Folder, Lock
 from cec_store.storage.forking import OwnProcess
 from cec_store.storage.local import LocalFolder
 from cec_store.storage.names import WRITER_LOCK
+from cec_store.storage.stores.folders import store_of
+from cec_store.storage.stores.store import Store
 from cec_store.storage.stores.store_folder import StoreFolder
 from cec_store.values import Position
 
@@ -78,35 +83,34 @@ class AppendableQueue(ConsumableQueue):
         self._process = OwnProcess()
         self._pipeline: Pipeline | None = None
         if mode == "r":
-            self._chain = Chain(folder)
+            self._chain = chain_at(folder)
             self.schema = self._chain.schema()
             check_schema(folder, schema, self.schema)
             return
         writer, lock = self._open_writer(schema, takeover, retention or FOREVER)
         self.schema = writer.schema
-        self._retaining = Retaining(folder, writer.manifest.newest_segment)
+        self._retaining = Retaining(folder, writer.newest_segment)
+        self._writer = writer
         pipeline = Pipeline(writer, self.options, lock)
         # Whatever interrupts the opening or forgets the queue: what nobody refers to is closed.
         finalize(self, pipeline.stop).atexit = False
         pipeline.start()
         self._pipeline = pipeline
         if retention is not None:
-            warn_of_other_retention(folder, retention)
+            warn_of_other_retention(folder.path, self.retention, retention)
 
     def _open_writer(
         self, schema: RecordSchema | None, takeover: bool, retention: Retention
-    ) -> tuple[LogWriter, Lock | None]:
+    ) -> tuple[LogWriter | CommitWriter, Lock | None]:
+        store = store_of(self.folder)
+        is_by_commits = store is not None and is_of_one_writer(store)
+        if store is not None and (is_by_commits or isinstance(self.folder, StoreFolder)):
+            return self._open_commits(store, schema, retention), None
         exists = newest_epoch(self.folder) is not None
         if not exists and schema is None:
             raise NotAQueue(f"{self.folder.path}: no queue here; give a schema to make one")
         if exists and self.mode == "x":
             raise FileExistsError(f"{self.folder.path}: there is a queue already")
-        if isinstance(self.folder, StoreFolder):
-            clock_and_entropy = ClockAndEntropy(self._clock_us)
-            made, self.report = open_in_store(
-                self.folder, schema, clock_and_entropy, retention, must_be_new=self.mode == "x"
-            )
-            return made, None
         if not exists:
             self._check_free()
         if isinstance(self.folder, LocalFolder):
@@ -140,6 +144,16 @@ class AppendableQueue(ConsumableQueue):
             if lock is not None:
                 lock.close()
             raise
+
+    def _open_commits(
+        self, store: Store, schema: RecordSchema | None, retention: Retention
+    ) -> CommitWriter:
+        """Return the writer of a queue by commits, made or taken over."""
+        writer, self.report = open_by_commits(
+            self.folder, store, schema, ClockAndEntropy(self._clock_us), retention,
+            must_be_new=self.mode == "x",
+        )  # fmt: skip
+        return writer
 
     def _check_free(self) -> None:
         """Refuse a folder where no queue can be made, before anything is changed."""
@@ -203,7 +217,7 @@ class AppendableQueue(ConsumableQueue):
     def _submit(self, parts: Iterable[pa.RecordBatch], marks: FrameMarks) -> int:
         pipeline = self._writing()
         seq = pipeline.submit(parts, marks)
-        self._retaining.after(pipeline.writer.manifest.newest_segment, self._trim)
+        self._retaining.after(pipeline.writer.newest_segment, self._trim)
         return seq
 
     def _fitting(self, records: pa.RecordBatch) -> pa.RecordBatch:
@@ -229,7 +243,7 @@ class AppendableQueue(ConsumableQueue):
         """Complete the segment and start a new one; everything before is then on disk."""
         pipeline = self._writing()
         pipeline.call(pipeline.roll)
-        self._retaining.after(pipeline.writer.manifest.newest_segment, self._trim)
+        self._retaining.after(pipeline.writer.newest_segment, self._trim)
 
     def trim(
         self,
@@ -252,22 +266,63 @@ class AppendableQueue(ConsumableQueue):
                 queue's setting cannot be read.
         """
         if isinstance(before, Position):
-            here = read_manifest(self.folder).log_id.hex()
+            here = log_id_at(self.folder).hex()
             check_queue(before.queue, self.folder.path, here)
         offset = before.offset if isinstance(before, Position) else before
         asked = Asked(offset, None if keep is None else Retention.of(keep))
         return self._trim(asked)
 
     def _trim(self, asked: Asked) -> int:
-        pipeline = self._writing()
-        if not isinstance(self.folder, StoreFolder):
-            self.check_writer()  # before the queue that is there now is asked what may go
+        pipeline, writer = self._writing(), self._writer
+        if isinstance(writer, CommitWriter):
+            self.check_writer()
+            bounds = Wanted(None if asked.before is None else {0: asked.before}, asked.keep)
+            store, state = self._commits()
+            return trimmed(ReferenceLog(store), store, state, bounds, self._clock_us).commit.starts[
+                0
+            ]
+        self.check_writer()  # before the queue that is there now is asked what may go
         return trim(
             self.folder,
             asked,
-            lambda first: pipeline.call(lambda: pipeline.writer.trim(first)),
+            lambda first: pipeline.call(lambda: writer.trim(first)),
             self._clock_us(),
         ).first_offset
+
+    @property
+    def retention(self) -> Retention:
+        """Return what is removed without being asked, whenever a segment is full.
+
+        Raises:
+            CorruptLog, UnsupportedVersion: the setting cannot be read.
+        """
+        chain = self.chain()
+        if isinstance(chain, CommitChain):
+            return retention_of(chain.state, self.folder.path)
+        return read_retention(self.folder)
+
+    def set_retention(self, retention: Retention | str | timedelta | int) -> None:
+        """Change what is removed without being asked: ``"forever"``, ``"consumers"``, a time as
+        ``"7d"``, or a size as ``"10GiB"``. See :func:`cec_store.set_retention`.
+
+        Raises:
+            ReadOnly: opened for reading.
+            ValueError: none of these.
+        """
+        self._writing()
+        kept = Retention.of(retention)
+        if isinstance(self._writer, CommitWriter):
+            store, state = self._commits()
+            with_retention(ReferenceLog(store), state, kept, self._clock_us())
+        else:
+            write_retention(self.folder, kept, self._clock_us())
+
+    def _commits(self) -> tuple[Store, QueueState]:
+        """Return the store and the newest state of a queue by commits."""
+        store, chain = store_of(self.folder), self.chain()
+        assert store is not None
+        assert isinstance(chain, CommitChain)
+        return store, chain.state
 
     # -- state --------------------------------------------------------------------------------
 

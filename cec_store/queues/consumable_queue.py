@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cec_store.log.chain import Chain
+from cec_store.errors import ReadOnly
+from cec_store.ledger.commit_chain import chain_at
+from cec_store.log.chain import Chain, QueueChain
 from cec_store.queues.consumers import Consumer, drop_consumer
 from cec_store.queues.lags import ConsumerState, consumer_states
 from cec_store.storage.folder import Folder
@@ -18,9 +20,9 @@ class ConsumableQueue:
         self.folder = folder
         self._clock_us = clock_us
 
-    def chain(self) -> Chain:
+    def chain(self) -> QueueChain:
         """A reader of its own over all that is durable now."""
-        return Chain(self.folder)
+        return chain_at(self.folder)
 
     def consumer(
         self, name: str, *, start: Position | int | None = None, takeover: bool = False
@@ -38,6 +40,7 @@ class ConsumableQueue:
             CorruptLog, UnsupportedVersion: what it has acknowledged cannot be read.
             ValueError: not a name: 1 to 100 of ``A-Z a-z 0-9 . _ -``.
         """
+        self._refuse_commits()
         return Consumer(self.folder, name, start, self._clock_us, takeover)
 
     def consumers(self) -> list[ConsumerState]:
@@ -55,4 +58,13 @@ class ConsumableQueue:
             ConsumerInUse: somebody acts under this name.
             ValueError: there is none.
         """
+        self._refuse_commits()
         drop_consumer(self.folder, name)
+
+    def _refuse_commits(self) -> None:
+        """Raise :class:`ReadOnly` for a queue whose rows are in commits."""
+        if not isinstance(self.chain(), Chain):
+            raise ReadOnly(
+                f"{self.folder.path}: a queue without partitions in a store has no consumers in "
+                "Python: make one with partitions=1"
+            )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cec_store.log.chain import Chain
+from cec_store.log.chain import QueueChain
 from cec_store.log.frames import Frame
 from cec_store.log.reader import despite_trims
 from cec_store.queues.consumers import acknowledgements
@@ -37,9 +37,9 @@ class ConsumerState:
     is none. Where timestamps are the user's own, since the segment that holds it was begun."""
 
 
-def consumer_states(chain: Chain) -> list[ConsumerState]:
+def consumer_states(chain: QueueChain) -> list[ConsumerState]:
     """All registered consumers by name; raises as :func:`acknowledgements`."""
-    by_name = acknowledgements(chain.folder, chain.manifest.log_id)
+    by_name = acknowledgements(chain.folder, chain.log_id)
     return [
         ConsumerState(
             name,
@@ -54,14 +54,14 @@ def consumer_states(chain: Chain) -> list[ConsumerState]:
     ]
 
 
-def _next_unread(chain: Chain, received: int) -> Frame | None:
+def _next_unread(chain: QueueChain, received: int) -> Frame | None:
     """The frame of the next record that a consumer has not received."""
     if received >= chain.end.offset:
         return None
     return despite_trims(chain, lambda: chain.find_offset(max(received, chain.first_offset())))
 
 
-def _lag_us(chain: Chain, received: int) -> int:
+def _lag_us(chain: QueueChain, received: int) -> int:
     first = _next_unread(chain, received)
     if first is None:
         return 0
@@ -70,7 +70,7 @@ def _lag_us(chain: Chain, received: int) -> int:
     return max(0, last.header.max_timestamp_us - first.header.min_timestamp_us)
 
 
-def _waiting_since_us(chain: Chain, received: int) -> int | None:
+def _waiting_since_us(chain: QueueChain, received: int) -> int | None:
     first = _next_unread(chain, received)
     if first is None:
         return None

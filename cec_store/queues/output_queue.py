@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from datetime import date, timedelta
+from datetime import date
 from threading import Lock
 
 from cec_store.checkpoints.rebuild import EventualCheckpoint, extent, rebuild
@@ -14,7 +14,6 @@ from cec_store.log.options import QueueOptions
 from cec_store.log.replay import Replay, offset_at
 from cec_store.log.selection import OUTPUT_KINDS, Moment, Selection
 from cec_store.queues.appendable_queue import AppendableQueue, now_us
-from cec_store.queues.retention import read_retention, write_retention
 from cec_store.storage.folder import Folder
 from cec_store.storage.forking import OwnProcess, forked
 from cec_store.values import Extent, Position
@@ -119,26 +118,6 @@ class OutputQueue(AppendableQueue):
         """
         self._writing()
         return self._timestamp_index().rebuild(self.chain())
-
-    @property
-    def retention(self) -> Retention:
-        """Return what is removed without being asked, whenever a segment is full.
-
-        Raises:
-            CorruptLog, UnsupportedVersion: the setting cannot be read.
-        """
-        return read_retention(self.folder)
-
-    def set_retention(self, retention: Retention | str | timedelta | int) -> None:
-        """Change what is removed without being asked: ``"forever"``, ``"consumers"``, a time as
-        ``"7d"``, or a size as ``"10GiB"``. See :func:`cec_store.set_retention`.
-
-        Raises:
-            ReadOnly: opened for reading.
-            ValueError: none of these.
-        """
-        self._writing()
-        write_retention(self.folder, Retention.of(retention), self._clock_us())
 
     def close(self) -> None:
         """Make everything durable, leave the index for the next to open, and let go.

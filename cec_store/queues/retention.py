@@ -53,12 +53,11 @@ def write_retention(folder: Folder, retention: Retention, now_us: int) -> None:
         publish_file(folder, RETENTION, KeptRetention(log_id, retention, now_us).encode())
 
 
-def warn_of_other_retention(settings: Folder, retention: Retention) -> None:
+def warn_of_other_retention(path: str, kept: Retention, retention: Retention) -> None:
     """A queue that is there already keeps its own: somebody may have changed it since."""
-    kept = read_retention(settings)
     if kept != retention:
         _log.warning(
             "%s: its retention is %s, not %s; change it by set_retention or "
             "`cec-store consumers --retention`",
-            settings.path, kept, retention,
+            path, kept, retention,
         )  # fmt: skip

@@ -20,7 +20,7 @@ from cec_store.inspector.measuring.place_extents import At
 from cec_store.inspector.measuring.reference_consumers import reference_consumers
 from cec_store.inspector.measuring.reference_totals import reference_history
 from cec_store.inspector.places.places import Log, Place, PlaceKind
-from cec_store.log.chain import Chain
+from cec_store.log.chain import QueueChain
 from cec_store.queues.lags import ConsumerState, consumer_states
 
 _LOOKS = 4
@@ -177,7 +177,7 @@ def _read(facts: LogFacts, place: Place, at: At) -> None:
     except CecError as error:
         facts.damage.append(Damage.of_error(log.name, log.folder.path, error))
     try:
-        if isinstance(log_reader, Chain):  # a queue's
+        if isinstance(log_reader, QueueChain):  # a queue's
             facts.consumers = consumer_states(log_reader)
     except OutOfRange:
         raise

@@ -20,8 +20,8 @@ from cec_store.connectors.spark.fleet.status import (
     status_of,
 )
 from cec_store.errors import CecError
-from cec_store.partitioned.by_reference.queue_state import QueueState
-from cec_store.partitioned.by_reference.reference_log import ReferenceLog
+from cec_store.ledger.queue_state import QueueState
+from cec_store.ledger.reference_log import ReferenceLog
 
 Document = dict[str, Any]
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from cec_store.connectors.spark.fleet.fleet_folder import FleetFolder
 from cec_store.connectors.spark.fleet.status import QUERY_STATES, status_of
-from cec_store.log.chain import Chain
+from cec_store.ledger.commit_chain import chain_at
 from cec_store.operators.runner import Runner
 from cec_store.queues.lags import consumer_states
 from cec_store.standby.leases import Leases
@@ -86,7 +86,7 @@ def runner_figures(runner: Runner) -> Iterator[Figure]:
 
 
 def _queue_figures(folder: Folder) -> Iterator[Figure]:
-    chain = Chain(folder)
+    chain = chain_at(folder)
     end = chain.end.offset
     yield Figure("cec_durable_records", end)
     last = chain.find_offset(end - 1) if end > chain.first_offset() else None
@@ -110,7 +110,7 @@ def standby_figures(standby: Standby) -> Iterator[Figure]:
     yield Figure("cec_standby_is_over", standby.is_over)
     followed = standby.followed_offset
     if followed is not None and not standby.is_over:
-        lag = max(0, Chain(standby.folder).end.offset - followed)
+        lag = max(0, chain_at(standby.folder).end.offset - followed)
         yield Figure("cec_standby_lag_records", lag)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from cec_store.errors import Fenced, LeaseHeld, NoExclusiveCreate, StorageError
-from cec_store.partitioned.by_reference.ages import store_now_us
+from cec_store.ledger.ages import store_now_us
 from cec_store.standby.beats import Beats, beats_of
 from cec_store.standby.lease_format import (
     Beat,

@@ -53,9 +53,7 @@ class QueueInput:
         """
         folder = self._queue.folder
         try:
-            acknowledgement = read_acknowledgement(
-                folder, self.name, self._queue.chain().manifest.log_id
-            )
+            acknowledgement = read_acknowledgement(folder, self.name, self._queue.chain().log_id)
         except FileNotFoundError:
             raise StandbyRefused(
                 f"{folder.path}: no consumer {self.name!r} is registered, so nothing keeps the "

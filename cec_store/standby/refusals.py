@@ -11,7 +11,7 @@ from cec_store.errors import OutOfRange, RecoveryError, StandbyRefused
 from cec_store.format.columns import Ints
 from cec_store.format.records import inputs_of
 from cec_store.format.schema import input_column
-from cec_store.log.chain import Chain
+from cec_store.log.chain import QueueChain
 from cec_store.operators.contract import Operator, Source
 from cec_store.operators.reprocessing import refuse_checkpoints
 from cec_store.operators.taxonomy import ALIGNING, Chance
@@ -103,7 +103,7 @@ def refuse_operator(scheme: Scheme, operator: Operator) -> None:
         )
 
 
-def refuse_log(scheme: Scheme, chain: Chain) -> None:
+def refuse_log(scheme: Scheme, chain: QueueChain) -> None:
     """Raise unless the scheme can continue from this log.
 
     Raises:
@@ -138,7 +138,7 @@ def refuse_lost_input(sources: Sequence[Source], needed: Ints) -> None:
             ) from error
 
 
-def needed_input(scheme: Scheme, chain: Chain, sources: Sequence[Source]) -> Ints:
+def needed_input(scheme: Scheme, chain: QueueChain, sources: Sequence[Source]) -> Ints:
     """Return the position at which a takeover begins to read its inputs, shape (inputs,).
 
     That is T, where there is a state.
@@ -164,7 +164,7 @@ def needed_input(scheme: Scheme, chain: Chain, sources: Sequence[Source]) -> Int
     return input_taken(header, positions)
 
 
-def why_refused(scheme: Scheme, operator: Operator | None, chains: Sequence[Chain]) -> str:
+def why_refused(scheme: Scheme, operator: Operator | None, chains: Sequence[QueueChain]) -> str:
     """Return why a :class:`.Standby` of this scheme would be refused; empty where it would not.
 
     An ``operator`` that is not known is refused nothing.

@@ -17,7 +17,8 @@ from functools import partial
 
 from cec_store.checkpoints.policy import Policy
 from cec_store.errors import CecError, LeaseHeld, OutOfRange, StandbyRefused
-from cec_store.log.chain import Chain
+from cec_store.ledger.commit_chain import chain_at
+from cec_store.log.chain import QueueChain
 from cec_store.log.options import QueueOptions
 from cec_store.log.reopening import check_schema
 from cec_store.opening import open_queue
@@ -120,16 +121,16 @@ class Standby:
         if self.scheme is Scheme.PASSIVE:
             self._warm = self._warm_state(chain)
         if self.scheme is Scheme.ACTIVE:
-            make_folder = partial(scratch_folder, chain.manifest.log_id, held_folder)
+            make_folder = partial(scratch_folder, chain.log_id, held_folder)
             held = HeldOutput(self._schema, held_bytes_max, make_folder)
             frame_bytes_max = (options or QueueOptions()).frame_bytes_max
             self._shadow = Shadow(operator, sources, chain, held, step_rows_max, frame_bytes_max)
 
-    def _warm_state(self, chain: Chain) -> WarmState:
+    def _warm_state(self, chain: QueueChain) -> WarmState:
         return WarmState(self._make, self._sources, chain, self._step_rows_max, self._replays_ahead)
 
-    def _checked_chain(self) -> Chain:
-        chain = Chain(self.folder)
+    def _checked_chain(self) -> QueueChain:
+        chain = chain_at(self.folder)
         check_schema(self.folder, self._schema, chain.schema())
         refuse_log(self.scheme, chain)
         checked_input_queues(self.folder, self._sources)
@@ -158,7 +159,7 @@ class Standby:
         if self._shadow is not None:
             self._shadow.held.close()
         self._shadow, self.scheme = None, Scheme.PASSIVE
-        self._warm = self._warm_state(Chain(self.folder))
+        self._warm = self._warm_state(chain_at(self.folder))
 
     def _refuse_if_over(self) -> None:
         if self._is_over:

@@ -149,6 +149,12 @@ CAUGHT_BY = {
     "takes_its_own_commit_for_another_writers": (
         f"{INLINE}::test_a_commit_whose_reply_is_lost_counts_once[inline-lost]"
     ),
+    "lets_a_fenced_writer_of_commits_go_on": (
+        "queues/test_remote_writing.py::test_who_opens_takes_over_and_the_one_before_is_fenced"
+    ),
+    "trims_commits_that_a_rebuild_needs": (
+        "queues/test_one_writer.py::test_a_trim_keeps_what_a_rebuild_needs"
+    ),
     "takes_over_before_it_fences": STANDBYS,
     "trims_held_output_by_what_was_taken": STANDBYS,
     "acknowledges_what_a_join_reads_again": (

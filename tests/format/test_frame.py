@@ -27,6 +27,7 @@ from cec_store.format.frame import (
     FrameHeader,
     FrameType,
     NewerVersion,
+    SegmentFlags,
     SegmentHeader,
     are_sound,
     body_bytes_max,
@@ -281,7 +282,12 @@ def test_the_running_crc_depends_on_every_header_and_their_order() -> None:
 # -- segment headers --------------------------------------------------------------------------
 
 
-@given(st.tuples(U32, st.binary(min_size=16, max_size=16), U64, U64, U64, U64, U64, U64, U32, I64))
+@given(
+    st.tuples(
+        U32, st.binary(min_size=16, max_size=16), U64, U64, U64, U64, U64, U64, U32, I64,
+        st.integers(0, 1),
+    )
+)  # fmt: skip
 def test_a_segment_header_comes_back(fields: tuple) -> None:
     header = SegmentHeader._make(fields)
     data = header.encode()
@@ -305,6 +311,18 @@ def test_a_segment_of_another_version_is_refused_by_its_version() -> None:
     for version in (0, 2, 2**16 - 1):
         with pytest.raises(NewerVersion, match=f"version {version}"):
             decode_segment_header(changed(SEGMENT.encode(), 8, "<H", version))
+
+
+@pytest.mark.parametrize("flags", [2, 3, 2**31])
+def test_a_segment_with_an_unknown_flag_is_refused_as_one_of_a_later_version(flags: int) -> None:
+    with pytest.raises(NewerVersion, match=f"segment flags {flags:#x}: unknown"):
+        decode_segment_header(changed(SEGMENT.encode(), 84, "<I", flags))
+
+
+def test_a_flag_of_a_segment_is_a_part_of_its_chain() -> None:
+    compacted = SEGMENT._replace(flags=SegmentFlags.COMPACTED)
+    assert decode_segment_header(compacted.encode()).flags == SegmentFlags.COMPACTED
+    assert compacted.running_crc != SEGMENT.running_crc
 
 
 @pytest.mark.parametrize("magic", [b"CECSEGN\0", b"cecsegm\0", bytes(8)])

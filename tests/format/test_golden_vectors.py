@@ -34,7 +34,7 @@ from cec_store.format.frame import (
     prove_body,
 )
 from cec_store.format.input_queues import InputQueues
-from cec_store.format.manifest import PLAIN, Manifest
+from cec_store.format.manifest import Manifest
 from cec_store.format.retention import KeptRetention
 from cec_store.format.schema import RecordKind, RecordSchema
 from cec_store.inspector.verifying.log import verify
@@ -149,7 +149,7 @@ def test_the_script_still_makes_what_is_there() -> None:
 @each("manifest")
 def test_manifest(case: dict[str, Any]) -> None:
     log_id = bytes.fromhex(case["expect"]["log_id"])
-    expect = {"version": PLAIN, **case["expect"], "log_id": log_id}
+    expect = {**case["expect"], "log_id": log_id}
     manifest = Manifest.decode(data_of(case), case["name"])
     assert vars(manifest) == expect
     assert manifest.encode() == data_of(case)

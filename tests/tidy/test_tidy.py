@@ -15,10 +15,9 @@ from support.paths import ROOT
 # `__init__`, the door of a room, comes last where it is not named. `cec_store` itself is the first.
 ORDER = {
     "": """
-        errors values storage format log checkpoints indexes queues partitioned state_logs opening
-        scans operators standby placement recovery_plans connectors signals __init__ inspector
-        doctor watching report terminal
-        demos verbs cli
+        errors values storage format log ledger checkpoints indexes queues partitioned state_logs
+        opening scans operators standby placement recovery_plans connectors signals __init__
+        inspector doctor watching report terminal demos verbs cli
     """,
     "storage": """
         names paths given_options folder retrying forking waiting regular_files mounts system_errors
@@ -40,10 +39,13 @@ ORDER = {
     """,
     "log": """
         frames options segment_file segment epochs notes known_end forward_scan positions reader
-        visible_end chain tail writer creating reopening by_object pipeline selection replay
+        visible_end chain tail writer creating reopening pipeline selection replay
     """,
-    "log.by_object": "writer opening",
     "log.pipeline": "line pipeline",
+    "ledger": """
+        ages queue_state commit_mark reference_log reference_commits commit_reader commit_chain
+        registrations reference_trims sweeping commit_writer
+    """,
     "checkpoints": "rates policy footprints checkpointer last_rows rebuild determinants",
     "indexes": "entries recent lmdb_file files stored timestamp",
     "queues": """
@@ -56,10 +58,8 @@ ORDER = {
         following
     """,
     "partitioned.by_reference": """
-        ages queue_state commit_mark reference_log commit_search segment_objects reference_commits
-        partition_log
-        reference_queue registrations partitioned_consumer reference_writer reference_trims merging
-        sweeping upkeep partitioned_queue earlier
+        commit_search segment_objects partition_log reference_queue partitioned_consumer
+        reference_writer merging upkeep partitioned_queue earlier
     """,
     "scans": "filters scanner queue_scan",
     "state_logs": "sizing segments tree versions state_log",
@@ -118,7 +118,7 @@ ORDER = {
     """,
     "inspector.decoding": "plain_values keys records",
     "inspector.verifying": """
-        results record_checks frame_checks index queue kept_versions version_faults
+        results record_checks one_writer frame_checks index queue kept_versions version_faults
         state_record_checks state_log log spark_files reference_commits
         reference_segments reference_queue place
     """,

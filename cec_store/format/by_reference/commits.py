@@ -17,8 +17,8 @@ from cec_store.format.bodies import compress, inflated
 from cec_store.format.by_reference.commit_body import CommitBody
 from cec_store.format.by_reference.inline import (
     COMMIT_TYPES,
-    NO_SCHEMA,
     InlineFrames,
+    NumberedFrames,
     inline_bytes,
     placed,
 )
@@ -44,6 +44,8 @@ SINCE_STREAM = 2
 SINCE_EVERY = (4, 64, 4096)
 """A commit at a multiple of one of these says what came since the last multiple of the next; of the
 last one since the beginning."""
+WRITER_SETTING = "writer"
+"""Token of the one writer that may append, of a queue that has one. docs/format.md §13."""
 _COMPRESSION_LEVEL = 3
 _INTEGERS = range(-(2**63), 2**63)
 
@@ -237,7 +239,7 @@ class ReferenceObject:
     after: tuple[int, int] | None = None
     """Number and salt of the commit that it goes on from: the one before, or that of `since`."""
     since: Since | None = None
-    inline: Sequence[InlineFrames] = field(default=(), repr=False, compare=False)
+    inline: Sequence[InlineFrames | NumberedFrames] = field(default=(), repr=False, compare=False)
     """Frames of the segments whose file is :data:`.inline.OWN`, in order, to be encoded with it."""
 
     def at_once(self) -> ReferenceObject:
@@ -263,7 +265,7 @@ class ReferenceObject:
             if len(raw) <= RAW_BYTES_MAX:
                 _add_frame(frames, SINCE_STREAM, raw, body)
         for segment in self.inline:
-            frames.add_records(segment.bodies, NO_SCHEMA, segment.salt)
+            segment.add_to(frames)
         return frames.parts
 
     def placed(self, size: int) -> ReferenceObject:
@@ -284,8 +286,13 @@ class ReferenceObject:
         return replace(self, segments=segments, since=since, inline=())
 
     @classmethod
-    def decode(cls, data: bytes, path: str, number: int) -> ReferenceObject:
+    def decode(
+        cls, data: bytes, path: str, number: int, *, with_since: bool = True
+    ) -> ReferenceObject:
         """Back from bytes that were read from ``path``.
+
+        Without ``with_since`` what it says that came since an earlier commit is proven by its
+        checksum alone, and left out: who follows has it from the commits before.
 
         Raises:
             CorruptLog: they are not those of this commit.
@@ -295,12 +302,12 @@ class ReferenceObject:
             header = decode_segment_header(data)
             if header.segment_id != number:
                 raise BadHeader(f"the object is number {header.segment_id}")
-            body, *rest = _bodies_of(header, data)
+            body, *rest = _bodies_of(header, data, with_since=with_since)
             commit = ReferenceCommit._of(body)
-            _check_segments(body.segments, len(commit.ends))
+            _check_segments(body.segments, commit)
             since = Since.of(rest[0], number) if rest else None
             if since is not None:
-                _check_segments(since.segments, len(commit.ends))
+                _check_segments(since.segments, commit)
             after = None if header.prev_segment == NONE else (header.prev_segment, header.prev_salt)
             return cls(
                 number, header.log_id, commit, body.segments, header.created_us, header.salt,
@@ -325,8 +332,8 @@ def _add_frame(frames: FrameParts, stream_id: int, raw: bytes, body: CommitBody)
     frames.add(frame, stored)
 
 
-def _bodies_of(header: SegmentHeader, data: bytes) -> list[CommitBody]:
-    """Return the bodies of an object's one or two COMMIT frames.
+def _bodies_of(header: SegmentHeader, data: bytes, *, with_since: bool) -> list[CommitBody]:
+    """Return the bodies of an object's one or two COMMIT frames; the first alone if asked so.
 
     Raises:
         BadHeader: a frame is not sound, or another; or what follows are not its inline frames.
@@ -335,17 +342,21 @@ def _bodies_of(header: SegmentHeader, data: bytes) -> list[CommitBody]:
     frames = FramesInMemory(data, header.salt, COMMIT_TYPES)
     running_crc = header.running_crc
     bodies: list[CommitBody] = []
+    count = 0
 
     def prove(byte: int, frame: FrameHeader) -> None:
-        nonlocal running_crc
+        nonlocal running_crc, count
         running_crc = follows(running_crc, frame)
+        count += 1
         if frame.type != FrameType.COMMIT:
             raise BadHeader("a frame of records where a commit is due")
-        if frame.stream_id != (SINCE_STREAM if bodies else RECORD_STREAM) or len(bodies) > 1:
-            raise BadHeader(f"a frame of stream {frame.stream_id}, as number {len(bodies) + 1}")
+        if count > 2 or frame.stream_id != (RECORD_STREAM, SINCE_STREAM)[count - 1]:
+            raise BadHeader(f"a frame of stream {frame.stream_id}, as number {count}")
         if frame.codec not in (Codec.NONE, Codec.ZSTD):
             raise NewerVersion(f"a commit with codec {frame.codec}")
         stored = frames.body_at(byte, frame)
+        if count == 2 and not with_since:
+            return
         body = CommitBody.decode(inflated(stored, frame.codec, frame.raw_bytes))
         if body.segments.num_rows != frame.record_count:
             raise BadHeader(f"{body.segments.num_rows} segments, not {frame.record_count}")
@@ -358,7 +369,7 @@ def _bodies_of(header: SegmentHeader, data: bytes) -> list[CommitBody]:
         if isinstance(item, Bad):
             raise (NewerVersion if item.newer else BadHeader)(item.reason)
         byte += item[1].frame_bytes
-        if len(bodies) == 1:
+        if count == 1:
             stop = len(data) - inline_bytes(bodies[0].segments)
     # An object that is cut by as many bytes as `since` has must not pass for one without it.
     if byte > stop or not bodies or _is_commit(frames, byte):
@@ -373,14 +384,15 @@ def _is_commit(frames: FramesInMemory, byte: int) -> bool:
         return False
 
 
-def _check_segments(segments: pa.RecordBatch, partitions: int) -> None:
+def _check_segments(segments: pa.RecordBatch, commit: ReferenceCommit) -> None:
+    partitions, least = len(commit.ends), 0 if WRITER_SETTING in commit.settings else 1
     values = {name: segments.column(name).to_numpy() for name in _NUMBERS}
     if segments.num_rows and not (
         (values["partition"] >= 0).all()
         and (values["partition"] < partitions).all()
         and all((values[name] >= 0).all() for name in ("first_offset", "byte", "bytes"))
-        and (values["records"] > 0).all()
-        and (values["least_us"] <= values["greatest_us"]).all()
+        and (values["records"] >= least).all()
+        and ((values["least_us"] <= values["greatest_us"]) | (values["records"] == 0)).all()
     ):
         raise ValueError("a segment that cannot be")
 

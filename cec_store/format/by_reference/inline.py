@@ -12,10 +12,13 @@ import pyarrow.compute as pc
 from cec_store.errors import CorruptLog, upgrade_needed
 from cec_store.format.bodies import Body
 from cec_store.format.by_reference.commit_body import SEGMENT_COLUMNS
+from cec_store.format.by_reference.whole_segment import FrameParts
 from cec_store.format.frame import (
     SEGMENT_HEADER_BYTES,
+    BadHeader,
     FrameHeader,
     FrameType,
+    NewerVersion,
     decode_frame_header,
     decode_segment_header,
     follows,
@@ -39,6 +42,25 @@ class InlineFrames(NamedTuple):
     salt: int
     """Random, and other than that of the commit: no other segment's frames pass for these."""
     bodies: Sequence[Body]
+
+    def add_to(self, frames: FrameParts) -> None:
+        """Add them to the object of their commit."""
+        frames.add_records(self.bodies, NO_SCHEMA, self.salt)
+
+
+class NumberedFrames(NamedTuple):
+    """The frames of a commit of a queue of one writer, which the writer has numbered: §13."""
+
+    salt: int
+    """Random, and other than that of the commit."""
+    frames: Sequence[tuple[FrameHeader, bytes]]
+    """Headers without addresses, salt and checksums, and bodies."""
+    previous: tuple[int, int]
+    """Commit, and byte of its object, of the BATCH frame before."""
+
+    def add_to(self, frames: FrameParts) -> None:
+        """Add them to the object of their commit."""
+        frames.add_numbered(self.frames, self.previous, self.salt)
 
 
 def inline_bytes(segments: pa.RecordBatch) -> int:
@@ -86,7 +108,12 @@ def prove_chain(data: bytes, path: str) -> None:
         CorruptLog: one does not, or is not sound.
         UnsupportedVersion: a later format wrote it.
     """
-    running_crc = decode_segment_header(data).running_crc
+    try:
+        running_crc = decode_segment_header(data).running_crc
+    except NewerVersion as error:
+        raise upgrade_needed(path, str(error)) from None
+    except BadHeader as error:
+        raise CorruptLog(path, 0, str(error)) from None
 
     def prove(_: int, frame: FrameHeader) -> None:
         nonlocal running_crc

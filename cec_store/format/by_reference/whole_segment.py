@@ -83,6 +83,15 @@ class FrameParts:
         self._running_crc = crc32c(encoded[-4:], self._running_crc)
         self.bytes += len(encoded) + len(body)
 
+    def add_numbered(
+        self, frames: Sequence[tuple[FrameHeader, bytes]], previous: tuple[int, int], salt: int
+    ) -> None:
+        """Add BATCH frames that have numbers and marks, behind the BATCH frame at ``previous``."""
+        for header, body in frames:
+            byte = self.bytes
+            self.add(header._replace(prev_segment=previous[0], prev_byte=previous[1]), body, salt)
+            previous = (self._header.segment_id, byte)
+
     def add_records(
         self,
         bodies: Sequence[Body],

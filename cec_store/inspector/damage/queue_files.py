@@ -221,7 +221,7 @@ class QueueFiles:
         Call it last. A fault is what no writer leaves: what stands behind the last header that
         vouches may then have been acknowledged.
         """
-        if self.manifest is None or self.manifest.by_object or not self._newest_whole:
+        if self.manifest is None or not self._newest_whole:
             return None
         try:
             known = read_known_end(self.folder)  # a writer beside this has noted more since

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from cec_store.errors import CecError
 from cec_store.format.frame import FrameHeader
-from cec_store.partitioned.by_reference.queue_state import QueueState
+from cec_store.ledger.queue_state import QueueState
 from cec_store.storage.stores.store import Store
 
 _AT_ONCE = 8

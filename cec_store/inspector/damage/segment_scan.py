@@ -25,6 +25,7 @@ from cec_store.format.frame import (
 from cec_store.format.scan import Bad
 from cec_store.log.segment_file import SegmentFile
 from cec_store.storage.folder import Folder
+from cec_store.storage.names import segment_name
 
 _WINDOW_BYTES = 1 << 20
 
@@ -69,7 +70,9 @@ class SegmentScan(SegmentFile):
 
     def __init__(self, folder: Folder, segment_id: int) -> None:
         """Raises ``FileNotFoundError``; damage is in :attr:`problem`."""
-        super().__init__(folder, segment_id)
+        name = segment_name(segment_id)
+        super().__init__(f"{folder.path}/{name}", name, segment_id)
+        self._folder = folder
         self.bytes = folder.size(self.name)
         self.header: SegmentHeader | None = None
         self.problem: BadHeader | None = None

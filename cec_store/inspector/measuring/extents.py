@@ -22,7 +22,7 @@ from cec_store.inspector.decoding.records import RecordDecoder
 from cec_store.inspector.measuring.crash_costs import CrashCost, LoadRates
 from cec_store.inspector.measuring.oldest_footprints import OldestFootprints, oldest_footprints
 from cec_store.inspector.measuring.totals import BytesSinceLast, LogTotals, totals_of
-from cec_store.log.chain import Chain
+from cec_store.ledger.commit_chain import chain_at
 from cec_store.log.frames import Frame
 from cec_store.log.reader import LogReader
 from cec_store.state_logs.segments import is_state_log
@@ -174,7 +174,7 @@ def reader_at(
     if isinstance(at, str) or is_state_log(folder):
         lineage = StateLog(folder, tree).version_reader(at)
         return lineage, lineage.last_frame
-    chain = Chain(folder)
+    chain = chain_at(folder)
     return chain, chain.last() if at is None else chain.find_seq(at)
 
 

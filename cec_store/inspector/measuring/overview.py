@@ -29,7 +29,7 @@ from cec_store.inspector.measuring.totals import BytesSinceLast, MoreBytes
 from cec_store.inspector.measuring.what_if import TargetOutcome, outcomes_of, simulate
 from cec_store.inspector.places.places import Log, Place, PlaceKind
 from cec_store.inspector.places.points import PointInTime, seq_at, version_at
-from cec_store.log.chain import Chain
+from cec_store.ledger.commit_chain import chain_at
 
 
 def at_point(place: Place, point: PointInTime | None) -> At:
@@ -45,7 +45,7 @@ def at_point(place: Place, point: PointInTime | None) -> At:
         return version_at(place, point)
     if place.kind is PlaceKind.PARTITIONED_QUEUE:
         raise ValueError(f"{place.path}: no operator writes its partitions, so no moment matters")
-    seq = seq_at(place, Chain(place.logs[0].folder), point)
+    seq = seq_at(place, chain_at(place.logs[0].folder), point)
     if seq is None:
         raise OutOfRange(f"{place.path}: no record is there before {point.text}")
     return seq

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cec_store.inspector.places.places import Place, PlaceKind
-from cec_store.log.chain import Chain
-from cec_store.partitioned.by_reference.registrations import consumer_states, unread_times
+from cec_store.ledger.commit_chain import chain_at
+from cec_store.ledger.registrations import consumer_states, unread_times
 from cec_store.queues.lags import ConsumerState
 from cec_store.queues.lags import consumer_states as chain_consumers
 from cec_store.storage.stores.folders import store_of
@@ -55,6 +55,6 @@ def place_consumers(place: Place) -> list[ConsumerState]:
     if place.has_versions:
         return []
     if place.kind is not PlaceKind.PARTITIONED_QUEUE:
-        return chain_consumers(Chain(place.folder))
+        return chain_consumers(chain_at(place.folder))
     of_partition = reference_consumers(place)
     return [state for log in place.logs for state in of_partition(log.partition or 0)]

@@ -18,6 +18,7 @@ from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder, decod
 from cec_store.connectors.spark.checkpoint.state_schema import operator_name
 from cec_store.connectors.spark.setup.settings import BUILT_IN
 from cec_store.errors import CecError, NotAQueue
+from cec_store.format.by_reference.commits import WRITER_SETTING
 from cec_store.format.retention import FOREVER
 from cec_store.log.epochs import newest_epoch
 from cec_store.partitioned.by_reference.reference_queue import ReferenceQueue
@@ -173,6 +174,12 @@ class Place:
         store = store_of(self.folder)
         assert store is not None
         return self.opened or ReferenceQueue(store)
+
+    @property
+    def has_one_writer(self) -> bool:
+        """True for a queue of one writer whose rows are in commits; it may be an operator's."""
+        is_open = self.opened is not None
+        return is_open and WRITER_SETTING in self.reference.state.commit.settings
 
     def require_open(self) -> None:
         """Raise as :attr:`reference` does if the partitioned queue cannot be opened.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from cec_store.errors import OutOfRange
 from cec_store.inspector.places.places import Place
-from cec_store.log.chain import Chain
+from cec_store.log.chain import QueueChain
 from cec_store.log.frames import Frame
 from cec_store.log.replay import offset_at
 from cec_store.state_logs.state_log import StateLog
@@ -72,7 +72,7 @@ def version_before(place: Place, point: PointInTime) -> int:
     return int(version or 0)
 
 
-def seq_at(place: Place, chain: Chain, point: PointInTime | None) -> int | None:
+def seq_at(place: Place, chain: QueueChain, point: PointInTime | None) -> int | None:
     """The newest frame of a queue with nothing at or after the point; ``None``: there is none.
 
     It is the last one of its step: within a step there is no state.

@@ -19,7 +19,7 @@ from cec_store.format.columns import values_of
 from cec_store.format.records import inputs_of, of_windows
 from cec_store.format.schema import KEY, KIND, STATE, TIMESTAMP, TIMESTAMP_TYPE, RecordKind
 from cec_store.inspector.places.places import Log, Place, PlaceKind
-from cec_store.log.chain import Chain
+from cec_store.ledger.commit_chain import chain_at
 from cec_store.state_logs.state_log import STORED, StateLog
 
 Batches = Iterator[pa.RecordBatch]
@@ -200,10 +200,10 @@ class WindowReader:
 
     def __init__(self, place: Place) -> None:
         """Raises :class:`CecError` where it cannot be read, or no operator writes it."""
-        if place.kind is not PlaceKind.QUEUE:
+        if place.kind is not PlaceKind.QUEUE and not place.has_one_writer:
             raise RecoveryError(f"{place.path}: a {place.kind.value} has output, and no state")
         (log,) = place.logs
-        self.chain = Chain(log.folder)
+        self.chain = chain_at(log.folder)
         self._log = log
         self._schema = self.chain.schema()
         if not self._schema.inputs:

@@ -7,7 +7,8 @@ from contextlib import closing
 from cec_store.errors import CecError
 from cec_store.indexes.timestamp import TimestampIndex
 from cec_store.inspector.damage.faults import Fault
-from cec_store.log.chain import Chain
+from cec_store.ledger.commit_chain import chain_at
+from cec_store.log.chain import QueueChain
 from cec_store.storage.folder import Folder
 from cec_store.storage.local import LocalFolder
 from cec_store.storage.names import INDEX_FOLDER, INDEX_STAMP
@@ -21,7 +22,7 @@ def check_index(folder: Folder) -> tuple[str, Fault | None]:
     if INDEX_STAMP not in where.names():
         return "not published yet", None
     try:
-        chain = Chain(folder)
+        chain = chain_at(folder)
         with closing(TimestampIndex(chain)) as index:
             covered = index.stored_frames
             problem = index.problem or _differences(index, chain, covered)
@@ -35,7 +36,7 @@ def check_index(folder: Folder) -> tuple[str, Fault | None]:
     return f"covers {covered} of {chain.end.seq - chain.first_seq()} frames", None
 
 
-def _differences(index: TimestampIndex, chain: Chain, covered: int) -> str:
+def _differences(index: TimestampIndex, chain: QueueChain, covered: int) -> str:
     """Ask the index for every frame and for each that raises the largest timestamp."""
     reached_us: int | None = None
     for number, frame in enumerate(chain.frames()):

@@ -20,9 +20,9 @@ from cec_store.format.columns import Ints
 from cec_store.format.schema import RecordSchema
 from cec_store.inspector.damage.faults import Fault, Note, kind_of
 from cec_store.inspector.damage.reference_objects import Read, Wanted, read_all
-from cec_store.partitioned.by_reference.commit_mark import CommitMark
-from cec_store.partitioned.by_reference.queue_state import QueueState
-from cec_store.partitioned.by_reference.reference_log import ReferenceLog
+from cec_store.ledger.commit_mark import CommitMark
+from cec_store.ledger.queue_state import QueueState
+from cec_store.ledger.reference_log import ReferenceLog
 from cec_store.storage.names import (
     COMMIT_MARK,
     LOG_FOLDER,
@@ -186,8 +186,8 @@ class CommitChecks:
 
     def _check_offsets(self, state: QueueState) -> None:
         """The segments of each partition follow each other, from its start to its end."""
-        live = state.live.sort_by([("partition", "ascending"), ("first_offset", "ascending")])
         names = ("partition", "first_offset", "records")
+        live = state.live.sort_by([(name, "ascending") for name in names])
         partitions, firsts, records = (live.column(name).to_numpy() for name in names)
         commit, path = state.commit, commit_object_name(state.number)
         cuts = np.searchsorted(partitions, np.arange(len(commit.ends) + 1))
@@ -212,6 +212,7 @@ def _numbers_due(commits: set[int]) -> list[int]:
 
 
 def _gap_in(firsts: Ints, records: Ints, start: int, end: int) -> str:
+    firsts, records = firsts[records > 0], records[records > 0]
     if not len(firsts):
         return "" if start == end else f"no segment has its records {start:,} to {end - 1:,}"
     ends = firsts + records

@@ -10,8 +10,8 @@ from cec_store.inspector.places.places import Log, Place
 from cec_store.inspector.verifying.reference_commits import CommitChecks
 from cec_store.inspector.verifying.reference_segments import SegmentChecks, rubbish
 from cec_store.inspector.verifying.results import BytesSoFar, VerifiedLog
-from cec_store.partitioned.by_reference.queue_state import QueueState
-from cec_store.partitioned.by_reference.registrations import acknowledged, registered
+from cec_store.ledger.queue_state import QueueState
+from cec_store.ledger.registrations import acknowledged, registered
 from cec_store.storage.names import LOG_FOLDER, commit_object_name
 from cec_store.storage.stores.folders import store_of
 from cec_store.storage.stores.store import Store

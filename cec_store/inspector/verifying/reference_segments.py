@@ -10,11 +10,12 @@ import numpy as np
 
 from cec_store.errors import CecError, CorruptLog
 from cec_store.format.bodies import decode_body
+from cec_store.format.by_reference.commits import WRITER_SETTING
 from cec_store.format.by_reference.inline import prove_chain
 from cec_store.format.by_reference.segment_frames import BadPlace, ReferencedFrame, frames_of
 from cec_store.format.by_reference.whole_segment import decode_whole
 from cec_store.format.columns import values_of
-from cec_store.format.frame import BadHeader, FrameHeader
+from cec_store.format.frame import BadHeader, FrameHeader, decode_frame_header
 from cec_store.format.records import kinds_of
 from cec_store.format.schema import TIMESTAMP, RecordKind, RecordSchema
 from cec_store.inspector.damage.faults import Fault, Note, kind_of
@@ -25,9 +26,10 @@ from cec_store.inspector.damage.reference_objects import (
     read_all,
     segments_of_partition,
 )
+from cec_store.inspector.verifying.one_writer import OneWriterChecks
 from cec_store.inspector.verifying.results import BytesSoFar, TotalBytes, Verification
-from cec_store.partitioned.by_reference.queue_state import QueueState
-from cec_store.storage.names import DATA_FOLDER, LOG_FOLDER
+from cec_store.ledger.queue_state import QueueState
+from cec_store.storage.names import DATA_FOLDER, LOG_FOLDER, commit_number_of
 from cec_store.storage.stores.store import Store
 
 _READABLE = "no record is lost: readers go by what the commit says of the frames"
@@ -43,7 +45,7 @@ class _Found:
     bytes: int = 0
     faults: list[Fault] = field(default_factory=list)
     kinds: np.ndarray[tuple[int], np.dtype[np.int64]] = field(
-        default_factory=lambda: np.zeros(max(RecordKind) + 1, np.int64)
+        default_factory=lambda: np.zeros(256, np.int64)
     )
 
 
@@ -64,17 +66,24 @@ class SegmentChecks:
         self._with_records = with_records
         self._progress = progress
         self._bytes = 0
+        self._one_writer: OneWriterChecks | None = None
 
     def partition(self, number: int) -> Verification:
         """One partition against what the commits say of it."""
         counts = _Found()
         segments = segments_of_partition(self._state, number)
+        if WRITER_SETTING in self._state.commit.settings:
+            is_whole = not self._state.commit.starts[number]
+            self._one_writer = OneWriterChecks(self._schema, is_whole)
         parts = [Wanted(item["file"]) for item in segments]
         for segment, data in zip(segments, read_all(self._store, parts), strict=True):
             self._check(counts, segment, data)
             self._bytes += segment["bytes"]
             self._progress(TotalBytes(self._bytes))
         commit = self._state.commit
+        one_writer = self._one_writer
+        if one_writer is not None:
+            counts.kinds = one_writer.records.counts
         kinds = {kind.name: int(counts.kinds[kind]) for kind in RecordKind}
         return Verification(
             path=self._store.url,
@@ -88,7 +97,7 @@ class SegmentChecks:
             first_offset=commit.starts[number],
             end_offset=commit.ends[number],
             kinds=kinds if self._with_records else {},
-            recounted_frames=0,
+            recounted_frames=0 if one_writer is None else one_writer.records.recounted_frames,
             index="none",
         )
 
@@ -98,9 +107,13 @@ class SegmentChecks:
         if isinstance(data, FileNotFoundError):
             what = "an object that a commit names is missing"
             counts.faults.append(Fault("segment-missing", path, 0, what, True, first, end))
+            if self._one_writer is not None:
+                self._one_writer.lose(end)
             return
         if isinstance(data, CecError):
             counts.faults.append(Fault(kind_of(data), path, 0, str(data), True, first, end))
+            if self._one_writer is not None:
+                self._one_writer.lose(end)
             return
         counts.segments += 1
         counts.bytes += segment["bytes"]
@@ -110,6 +123,8 @@ class SegmentChecks:
         counts.frames += len(headers)
         counts.records += sum(header.record_count for header in headers)
         if len(counts.faults) > known:
+            if self._one_writer is not None:
+                self._one_writer.lose(end)
             return
         stated = {name: segment[name] for name in ("records", "frames", "least_us", "greatest_us")}
         actual = claims_of(headers)
@@ -136,8 +151,26 @@ class SegmentChecks:
                 counts.faults.append(fault)
             else:
                 yield item.header
+                if self._one_writer is not None:
+                    counts.faults += self._numbers(segment, item, data, path)
                 if self._with_records:
                     counts.faults += self._records(counts, item, path)
+        if self._one_writer is not None:
+            for kind, what in self._one_writer.end_commit():
+                counts.faults.append(Fault(kind, path, segment["byte"], what, True))
+
+    def _numbers(
+        self, segment: dict[str, Any], frame: ReferencedFrame, data: bytes, path: str
+    ) -> Iterator[Fault]:
+        """Yield faults of a frame's numbers, which the writer of the queue has given."""
+        assert self._one_writer is not None
+        stated = decode_frame_header(data, frame.byte - segment["byte"])
+        name = commit_number_of(segment["file"].rpartition("/")[2])
+        faults = self._one_writer.frame(
+            -1 if name is None else name, frame.byte, stated, frame.header.first_offset
+        )
+        for kind, what in faults:
+            yield Fault(kind, path, frame.byte, what, True)
 
     def _records(self, counts: _Found, frame: ReferencedFrame, path: str) -> Iterator[Fault]:
         header = frame.header
@@ -149,6 +182,10 @@ class SegmentChecks:
         except BadHeader as error:
             end = header.end_offset
             yield Fault("body-structure", *here, str(error), True, header.first_offset, end)
+            return
+        if self._one_writer is not None:
+            for kind, what in self._one_writer.check(header, records):
+                yield Fault(kind, *here, what, True)
             return
         counts.kinds += np.bincount(kinds_of(records), minlength=len(counts.kinds))
         if counts.kinds[: RecordKind.DATA].any() or counts.kinds[RecordKind.DATA + 1 :].any():

@@ -20,7 +20,7 @@ from cec_store.errors import CecError, DiskFull, DurabilityLost, Fenced, Poisone
 from cec_store.log.frames import FrameMarks
 from cec_store.log.options import QueueOptions, SyncMode
 from cec_store.log.pipeline.line import Line, QueuedFrame
-from cec_store.log.writer import Cursor, LogWriter
+from cec_store.log.writer import Cursor, GroupWriter
 from cec_store.storage.folder import Lock
 from cec_store.storage.forking import OwnProcess
 from cec_store.storage.stores.store_folder import StoreFolder
@@ -30,14 +30,16 @@ _log = logging.getLogger(__name__)
 
 
 class Pipeline:
-    """Feeds a :class:`LogWriter` from any number of threads.
+    """Feeds a writer from any number of threads.
 
     Callers put frames and calls into line, encoder threads turn records into bodies, and the
-    writer's thread alone calls the :class:`LogWriter`, which writes, syncs, rolls and trims. A
-    caller that is interrupted leaves it as it was, before its call or after.
+    writer's thread alone calls the writer, which writes, syncs, rolls and trims. A caller that is
+    interrupted leaves it as it was, before its call or after.
     """
 
-    def __init__(self, writer: LogWriter, options: QueueOptions, lock: Lock | None = None) -> None:
+    def __init__(
+        self, writer: GroupWriter, options: QueueOptions, lock: Lock | None = None
+    ) -> None:
         """``lock`` is let go of once all is durable and closed. :meth:`start` starts the threads.
 
         Writer and lock belong to the pipeline from then on.

@@ -13,7 +13,7 @@ from cec_store.format.input_queues import (
     InputQueues,
     damaged_input_queues,
 )
-from cec_store.log.epochs import read_manifest
+from cec_store.ledger.commit_chain import log_id_at
 from cec_store.log.positions import check_queue
 from cec_store.operators.contract import Source
 from cec_store.storage.folder import Folder
@@ -34,7 +34,7 @@ def read_input_queues(folder: Folder) -> InputQueues | None:
         inputs = InputQueues.decode(folder.read(INPUTS, 0, INPUT_QUEUES_BYTES_MAX + 1), path)
     except FileNotFoundError:
         return None
-    if inputs.log_id != read_manifest(folder).log_id:
+    if inputs.log_id != log_id_at(folder):
         raise damaged_input_queues(path, 16, "the file belongs to another queue")
     return inputs
 
@@ -71,7 +71,7 @@ def note_input_queues(folder: Folder, sources: Sequence[Source]) -> None:
     queues = _checked(noted, folder, sources)
     if not any(queues) or (noted is not None and noted.queues == queues):
         return
-    data = InputQueues.of(read_manifest(folder).log_id, queues).encode()
+    data = InputQueues.of(log_id_at(folder), queues).encode()
     if not isinstance(folder, StoreFolder):
         publish_file(folder, INPUTS, data)
     elif noted is None:

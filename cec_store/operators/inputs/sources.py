@@ -12,7 +12,7 @@ from cec_store.format.arrow_values import readable
 from cec_store.format.columns import Ints, values_of
 from cec_store.format.records import kinds_of, stored_table, to_timestamps
 from cec_store.format.schema import TIMESTAMP, RecordKind
-from cec_store.log.chain import Chain
+from cec_store.log.chain import QueueChain
 from cec_store.log.frames import Frame
 from cec_store.log.positions import check_queue, checked
 from cec_store.log.reader import despite_trims
@@ -78,7 +78,7 @@ class QueueSource:
 
     def __init__(
         self,
-        chain: Callable[[], Chain],
+        chain: Callable[[], QueueChain],
         consumer: Consumer | None = None,
         *,
         has_ended: bool = False,
@@ -93,7 +93,7 @@ class QueueSource:
         self.has_ended = has_ended
         """Set it once the queue's writer has finished; a queue that is appended to has not."""
         self._open = chain
-        self._idle: Chain | None = chain()
+        self._idle: QueueChain | None = chain()
         """Kept between reads: to refresh one asks a store for far less than to open one."""
         self._last: Frame | None = None
         """The frame that was read last."""
@@ -133,7 +133,7 @@ class QueueSource:
             if group:
                 yield from self._output(chain, group, start, stop)
 
-    def _address_of(self, start: int, chain: Chain) -> Address:
+    def _address_of(self, start: int, chain: QueueChain) -> Address:
         """Return the address of the frame with this record, mostly where the last read ended."""
         last = self._last
         if last is not None and last.address.segment_id >= chain.segments[0]:
@@ -151,7 +151,7 @@ class QueueSource:
             return chain.end.offset
 
     @contextmanager
-    def _reader(self) -> Iterator[Chain]:
+    def _reader(self) -> Iterator[QueueChain]:
         """One for each iterator at work, which sees all that is durable now."""
         chain, self._idle = self._idle, None
         if chain is None:
@@ -167,7 +167,7 @@ class QueueSource:
         self._idle = chain  # not after an error: what it knows then may be half of something
 
     def _output(
-        self, chain: Chain, group: list[tuple[Frame, pa.Buffer]], start: int, stop: int | None
+        self, chain: QueueChain, group: list[tuple[Frame, pa.Buffer]], start: int, stop: int | None
     ) -> Iterator[InputBatch]:
         """The output with offsets in ``[start, stop)`` of frames that follow on one another."""
         first_offset = group[0][0].header.first_offset

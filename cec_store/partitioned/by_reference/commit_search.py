@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from cec_store.ledger.queue_state import QueueState
+from cec_store.ledger.reference_log import ReferenceLog
 from cec_store.log.positions import Behind
-from cec_store.partitioned.by_reference.queue_state import QueueState
-from cec_store.partitioned.by_reference.reference_log import ReferenceLog
 
 _KNOWN_MAX = 64
 """Commits that are remembered: a search by halves asks for fewer, and readers go on from there."""
@@ -83,6 +83,8 @@ class CommitSearch:
         return None if commit is None else commit.ends
 
     def _commit(self, number: int, state: QueueState) -> _Known | None:
+        if number not in self._known and (followed := self._log.followed(number)) is not None:
+            self._remember(number, _Known(*followed))
         if number not in self._known:
             part = self._log.kept(number, state.floor)
             if part is None:

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from cec_store.errors import OutOfRange
 from cec_store.format.by_reference.acknowledgements import PartitionsAcknowledged
 from cec_store.format.by_reference.commits import ReferenceObject
-from cec_store.partitioned.by_reference.queue_state import QueueState
-from cec_store.partitioned.by_reference.reference_commits import settings_after
-from cec_store.partitioned.by_reference.reference_log import ReferenceLog
-from cec_store.partitioned.by_reference.registrations import (
+from cec_store.ledger.queue_state import QueueState
+from cec_store.ledger.reference_commits import settings_after
+from cec_store.ledger.reference_log import ReferenceLog
+from cec_store.ledger.registrations import (
     SETTING,
     acknowledged,
     of_all,

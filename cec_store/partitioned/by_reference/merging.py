@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from cec_store.format.by_reference.commits import WRITER_SETTING
+from cec_store.format.frame import SegmentFlags
 from cec_store.format.schema import RecordSchema
-from cec_store.partitioned.by_reference.queue_state import QueueState
+from cec_store.ledger.queue_state import QueueState
 from cec_store.partitioned.by_reference.segment_objects import SegmentMaker, read_segment
 from cec_store.storage.stores.store import Store
 
@@ -28,8 +30,11 @@ _BELOW = tuple((64 << 10) * _FACTOR**power for power in range(4))
 def merges_of(state: QueueState) -> Iterator[pa.Table]:
     """Neighbours of one partition that should be one segment, in the order of their offsets.
 
-    No segment is in two of them.
+    No segment is in two of them. There are none in a queue of one writer, whose frames are its
+    operator's.
     """
+    if WRITER_SETTING in state.commit.settings:
+        return
     live = state.live.sort_by([("partition", "ascending"), ("first_offset", "ascending")])
     partitions, sizes = live.column("partition").to_numpy(), live.column("bytes").to_numpy()
     is_taken = np.zeros(live.num_rows, np.bool_)
@@ -77,9 +82,9 @@ def merged(
     partition = rows[0]["partition"]
     maker = SegmentMaker(schema, clock_us)
     for row in rows:
-        for records in read_segment(store, row, schema):
+        for records in read_segment(store.url, store.read, row, schema):
             maker.append_records(records)
-    segment = maker.finish(store, query, 0, partition)
+    segment = maker.finish(store, query, 0, partition, SegmentFlags.COMPACTED)
     assert segment is not None  # a segment has records
     # As old as the newest of what is in it: retention by time goes by it.
     written_us = max(row["written_us"] for row in rows)

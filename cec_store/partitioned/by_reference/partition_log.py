@@ -12,14 +12,15 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from cec_store.errors import CorruptLog, OutOfRange
 from cec_store.format.frame import FrameHeader, FrameType
 from cec_store.format.schema import RecordSchema
+from cec_store.ledger.queue_state import QueueState
+from cec_store.ledger.reference_log import ReferenceLog
 from cec_store.log.frames import Frame, LogEnd
 from cec_store.log.positions import Bounds
-from cec_store.partitioned.by_reference.queue_state import QueueState
-from cec_store.partitioned.by_reference.reference_log import ReferenceLog
 from cec_store.partitioned.by_reference.segment_objects import read_segment
 from cec_store.storage.stores.store import Store
 from cec_store.values import Address
@@ -62,7 +63,8 @@ class PartitionLog:
         is_there = self._number < len(commit.ends)
         self._start = commit.starts[self._number] if is_there else 0
         self._end = commit.ends[self._number] if is_there else 0
-        self._rows: list[dict[str, Any]] = state.segments_of(self._number).to_pylist()
+        rows = state.segments_of(self._number)
+        self._rows: list[dict[str, Any]] = rows.filter(pc.greater(rows["records"], 0)).to_pylist()
         self.segments: Sequence[int] = [row["first_offset"] for row in self._rows] or [self._end]
         """First offsets, the oldest segment's first; where there are none, the end."""
         self._greatest_us = np.array([row["greatest_us"] for row in self._rows], np.int64)
@@ -154,7 +156,9 @@ class PartitionLog:
         self, rows: list[dict[str, Any]], first: int, end: int, columns: Sequence[str] | None
     ) -> pa.RecordBatch:
         parts = [
-            part for row in rows for part in read_segment(self._store, row, self._schema, columns)
+            part
+            for row in rows
+            for part in read_segment(self._store.url, self._log.read, row, self._schema, columns)
         ]
         whole = parts[0] if len(parts) == 1 else pa.concat_batches(parts)
         start = first - rows[0]["first_offset"]

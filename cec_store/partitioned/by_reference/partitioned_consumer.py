@@ -13,11 +13,10 @@ from dataclasses import replace
 from cec_store.errors import Fenced, OutOfRange, QueueReplaced
 from cec_store.format.by_reference.acknowledgements import PartitionsAcknowledged
 from cec_store.format.by_reference.commits import ReferenceObject
-from cec_store.log.positions import check_queue
-from cec_store.partitioned.by_reference.queue_state import QueueState
-from cec_store.partitioned.by_reference.reference_commits import settings_after
-from cec_store.partitioned.by_reference.reference_log import ReferenceLog
-from cec_store.partitioned.by_reference.registrations import (
+from cec_store.ledger.queue_state import QueueState
+from cec_store.ledger.reference_commits import settings_after
+from cec_store.ledger.reference_log import ReferenceLog
+from cec_store.ledger.registrations import (
     SETTING,
     Registration,
     acknowledged,
@@ -27,6 +26,7 @@ from cec_store.partitioned.by_reference.registrations import (
     of_all,
     registered,
 )
+from cec_store.log.positions import check_queue
 from cec_store.storage.names import (
     acknowledgement_object_name,
     check_consumer_name,

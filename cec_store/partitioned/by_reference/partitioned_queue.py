@@ -13,30 +13,31 @@ import pyarrow as pa
 from cec_store.errors import ReadOnly, SchemaMismatch
 from cec_store.format.retention import Retention
 from cec_store.format.schema import RecordKind, RecordSchema
+from cec_store.ledger.queue_state import QueueState
+from cec_store.ledger.reference_log import ReferenceLog, schema_of
+from cec_store.ledger.reference_trims import (
+    Wanted,
+    retention_of,
+    with_retention,
+)
+from cec_store.ledger.registrations import (
+    PartitionedConsumerState,
+    consumer_states,
+)
 from cec_store.log.selection import OUTPUT_KINDS, Moment, Selection
 from cec_store.partitioned.by_reference.partitioned_consumer import (
     PartitionedConsumer,
     Places,
     drop_consumer,
 )
-from cec_store.partitioned.by_reference.queue_state import QueueState
-from cec_store.partitioned.by_reference.reference_log import ReferenceLog
 from cec_store.partitioned.by_reference.reference_queue import (
     ReferenceQueue,
+    is_by_reference,
     make,
     open_or_make,
-    schema_of,
-)
-from cec_store.partitioned.by_reference.reference_trims import (
-    Wanted,
-    retention_of,
-    with_retention,
+    refuse_one_writer,
 )
 from cec_store.partitioned.by_reference.reference_writer import ReferenceWriter
-from cec_store.partitioned.by_reference.registrations import (
-    PartitionedConsumerState,
-    consumer_states,
-)
 from cec_store.partitioned.by_reference.upkeep import Upkeep
 from cec_store.storage.stores.store import Store
 
@@ -85,9 +86,13 @@ class PartitionedQueue:
         if self.mode == "r" or schema is None:
             state = log.open()
         elif self.mode == "x":
+            if is_by_reference(self._store):
+                refuse_one_writer(log.open(), self.path)
             return make(log, schema, count, retention, now_us)
         else:
             state = open_or_make(log, schema, count, retention, now_us)
+        if self.mode != "r":
+            refuse_one_writer(state, self.path)
         if partitions is None and self.mode != "r":
             count = len(state.commit.ends)
             raise ValueError(f"{self.path}: a queue of many partitions: say partitions={count}")

@@ -10,18 +10,19 @@ from contextlib import suppress
 
 import pyarrow as pa
 
-from cec_store.errors import CorruptLog, NotAQueue, OutOfRange
+from cec_store.errors import NotAQueue, OutOfRange
+from cec_store.format.by_reference.commits import WRITER_SETTING
 from cec_store.format.retention import Retention
 from cec_store.format.schema import RecordSchema
+from cec_store.ledger.commit_mark import CommitMark
+from cec_store.ledger.queue_state import QueueState
+from cec_store.ledger.reference_commits import RETENTION_SETTING, making
+from cec_store.ledger.reference_log import ReferenceLog, schema_of
 from cec_store.log.positions import Behind, Range
 from cec_store.log.replay import Replay, offset_at
 from cec_store.log.selection import Selection
-from cec_store.partitioned.by_reference.commit_mark import CommitMark
 from cec_store.partitioned.by_reference.commit_search import CommitSearch
 from cec_store.partitioned.by_reference.partition_log import PartitionLog
-from cec_store.partitioned.by_reference.queue_state import QueueState
-from cec_store.partitioned.by_reference.reference_commits import RETENTION_SETTING, making
-from cec_store.partitioned.by_reference.reference_log import ReferenceLog
 from cec_store.storage.names import commit_object_name
 from cec_store.storage.stores.store import Store
 from cec_store.values import Address
@@ -173,13 +174,13 @@ def is_by_reference(store: Store) -> bool:
     return True
 
 
-def schema_of(store: Store, log: ReferenceLog) -> RecordSchema:
-    """The queue's columns; raises :class:`CorruptLog` where commit 0 does not say them."""
-    schema = log.first().commit.schema
-    if schema is None:
-        path = f"{store.url}/{commit_object_name(0)}"
-        raise CorruptLog(path, 0, "the commit that makes the queue says nothing of its columns")
-    return schema
+def refuse_one_writer(state: QueueState, path: str) -> None:
+    """Raise :class:`NotAQueue` for a queue without partitions, which has one writer."""
+    if WRITER_SETTING in state.commit.settings:
+        raise NotAQueue(
+            f"{path}: a queue without partitions is here; open it as such (it has one writer), or "
+            "make one with partitions elsewhere"
+        )
 
 
 def open_or_make(

@@ -21,10 +21,10 @@ from cec_store.format.by_reference.commits import ReferenceObject
 from cec_store.format.by_reference.inline import INLINE_BYTES_MAX, InlineFrames
 from cec_store.format.records import fit_batches
 from cec_store.format.schema import RecordSchema
-from cec_store.partitioned.by_reference.ages import Stopwatch, require_young
-from cec_store.partitioned.by_reference.queue_state import QueueState
-from cec_store.partitioned.by_reference.reference_commits import batch_after
-from cec_store.partitioned.by_reference.reference_log import ReferenceLog
+from cec_store.ledger.ages import Stopwatch, require_young
+from cec_store.ledger.queue_state import QueueState
+from cec_store.ledger.reference_commits import batch_after
+from cec_store.ledger.reference_log import ReferenceLog
 from cec_store.partitioned.by_reference.segment_objects import SegmentMaker
 from cec_store.partitioned.spark_hash import partitions_of
 from cec_store.storage.stores.store import Store

@@ -97,10 +97,12 @@ class SegmentMaker:
                 self._bodies.append(body)
                 self.stored_bytes += FRAME_HEADER_BYTES + len(body.stored)
 
-    def finish(self, store: Store, query: str, batch: int, partition: int) -> dict[str, Any] | None:
+    def finish(
+        self, store: Store, query: str, batch: int, partition: int, flags: int = 0
+    ) -> dict[str, Any] | None:
         """Make the object, and return what a commit has to say of it; ``None`` without rows.
 
-        ``first_offset`` is for the commit to say.
+        ``first_offset`` is for the commit to say; ``flags`` are those of the segment.
         """
         bodies = self._taken()
         if not bodies:
@@ -109,7 +111,7 @@ class SegmentMaker:
         header = SegmentHeader(
             epoch=0, log_id=bytes(16), segment_id=segment_id, salt=salt, first_seq=0,
             prev_segment=NONE, prev_bytes=0, prev_salt=0, prev_chain=0,
-            created_us=written_us,
+            created_us=written_us, flags=flags,
         )  # fmt: skip
         parts = encode_whole(header, self._schema, bodies)
         # The header, then each frame's header and body: SCHEMA, every BATCH.
@@ -157,20 +159,23 @@ def _row(
 
 
 def read_segment(
-    store: Store,
+    url: str,
+    read: Callable[[str, int, int], bytes],
     segment: dict[str, Any],
     schema: RecordSchema,
     columns: Sequence[str] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the records of each frame of a segment. ``segment`` is a row of a commit. One request.
+    """Yield the records of each frame of a segment. ``segment`` is a row of a commit.
+
+    ``read`` returns bytes of an object of the queue at ``url``; it is asked once.
 
     Raises:
         CorruptLog: the object is not there, or not what the commit says.
         UnsupportedVersion: a later format wrote it.
     """
-    path = f"{store.url}/{segment['file']}"
+    path = f"{url}/{segment['file']}"
     try:
-        data = store.read(segment["file"], segment["byte"], segment["bytes"])
+        data = read(segment["file"], segment["byte"], segment["bytes"])
     except FileNotFoundError:
         raise CorruptLog(path, 0, "an object that a commit names is missing") from None
     records = frames = 0

@@ -17,27 +17,26 @@ from cec_store.errors import CecError
 from cec_store.format.by_reference.commit_body import segments_of
 from cec_store.format.by_reference.commits import ReferenceObject
 from cec_store.format.schema import RecordSchema
-from cec_store.partitioned.by_reference.ages import (
+from cec_store.ledger.ages import (
     GRACE_US,
     Stopwatch,
     require_young,
     store_now_us,
 )
-from cec_store.partitioned.by_reference.merging import MERGED_BYTES, merged, merges_of
-from cec_store.partitioned.by_reference.queue_state import QueueState
-from cec_store.partitioned.by_reference.reference_commits import (
+from cec_store.ledger.queue_state import QueueState
+from cec_store.ledger.reference_commits import (
     merge_after,
-    trim_after,
 )
-from cec_store.partitioned.by_reference.reference_log import ReferenceLog
-from cec_store.partitioned.by_reference.reference_trims import Wanted, limits
-from cec_store.partitioned.by_reference.sweeping import (
+from cec_store.ledger.reference_log import ReferenceLog
+from cec_store.ledger.reference_trims import Wanted, trimmed
+from cec_store.ledger.sweeping import (
     counted_at,
     delete_commits,
     perhaps_named,
     rubbish,
     sweep_gone,
 )
+from cec_store.partitioned.by_reference.merging import MERGED_BYTES, merged, merges_of
 from cec_store.storage.stores.store import Store
 
 _EVERY = 64
@@ -110,14 +109,8 @@ class Upkeep:
         return after, False
 
     def trim(self, state: QueueState, bounds: Wanted) -> QueueState:
-        """Take away whole segments; raises as :func:`.reference_trims.limits`."""
-
-        def commit(now: QueueState) -> ReferenceObject | None:
-            # Looked at anew for each try: whoever has registered since comes first.
-            now_us = self._clock_us()
-            return trim_after(now, limits(self._store, now, bounds, now_us), now_us)
-
-        state = self._log.add(self._log.refresh(state), commit)
+        """Take away whole segments; raises as :func:`cec_store.ledger.reference_trims.limits`."""
+        state = trimmed(self._log, self._store, state, bounds, self._clock_us)
         self._sweep_gone(state)
         return state
 

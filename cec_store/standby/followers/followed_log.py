@@ -13,7 +13,7 @@ from cec_store.errors import OutOfRange, RecoveryError
 from cec_store.format.columns import Ints, values_of
 from cec_store.format.records import inputs_of
 from cec_store.format.schema import KEY, KIND, STATE, RecordKind, input_column
-from cec_store.log.chain import Chain
+from cec_store.log.chain import QueueChain
 from cec_store.log.frames import Frame
 from cec_store.log.positions import checked
 from cec_store.values import Extent, Position
@@ -41,7 +41,7 @@ class StateGivenUp(OutOfRange):
 class FollowedLog:
     """Position of a follower in a log. For one thread."""
 
-    def __init__(self, chain: Chain) -> None:
+    def __init__(self, chain: QueueChain) -> None:
         self.chain = chain
         schema = chain.schema()
         self._inputs = schema.inputs

@@ -26,7 +26,7 @@ from cec_store.errors import OutOfRange, RecoveryError
 from cec_store.format.columns import Ints, values_of
 from cec_store.format.records import empty_batch
 from cec_store.format.schema import KEY, KIND, STATE, RecordKind, RecordSchema
-from cec_store.log.chain import Chain
+from cec_store.log.chain import QueueChain
 from cec_store.log.frames import FrameMarks
 from cec_store.log.reader import LogReader
 from cec_store.operators.acknowledging import Acknowledging
@@ -57,7 +57,7 @@ class Shadow:
         self,
         make: Callable[[], Operator],
         sources: Sequence[Source],
-        chain: Chain,
+        chain: QueueChain,
         held: HeldOutput,
         step_rows_max: int,
         frame_bytes_max: int,

@@ -20,7 +20,7 @@ from cec_store.errors import CorruptLog, OutOfRange
 from cec_store.format.columns import Ints, values_of
 from cec_store.format.records import closes, of_windows
 from cec_store.format.schema import KEY, KIND, STATE
-from cec_store.log.chain import Chain
+from cec_store.log.chain import QueueChain
 from cec_store.log.reader import LogReader
 from cec_store.operators.choosing import steps_again
 from cec_store.operators.contract import Operator, Source, Step
@@ -42,7 +42,7 @@ class WarmState:
         self,
         make: Callable[[], Operator],
         sources: Sequence[Source],
-        chain: Chain,
+        chain: QueueChain,
         step_rows_max: int,
         replays_ahead: bool,
     ) -> None:

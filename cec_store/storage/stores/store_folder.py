@@ -10,7 +10,6 @@ from cec_store.errors import ReadOnly
 from cec_store.storage.folder import AppendFile, HeldFile, check_name
 from cec_store.storage.folder import Lock as FolderLock
 from cec_store.storage.names import segment_id_of
-from cec_store.storage.stores.proving import prove_exclusive_creates
 from cec_store.storage.stores.read_ahead import ReadAhead
 from cec_store.storage.stores.store import Entry, Store
 
@@ -147,15 +146,6 @@ class StoreFolder:
         self._handed_on()
         self._store.create(self._name_of(name), parts)
 
-    def prove_exclusive_creates(self) -> None:
-        """See that two writers cannot both make an object; raises :class:`NoExclusiveCreate`."""
-        self._handed_on()
-        prove_exclusive_creates(self._store, self._inside)
-
-    def create_whole(self, name: str) -> AppendFile:
-        """An object that is made, exclusively and whole, by the first sync of what was written."""
-        return _WholeObject(self, check_name(name))
-
     def make(self) -> None:
         """Nothing: a folder is there once there is something in it."""
 
@@ -194,27 +184,3 @@ class StoreFolder:
 
     def lock(self, name: str) -> FolderLock:
         raise self._refused("locks, which appending, trimming and consumers need", check_name(name))
-
-
-class _WholeObject:
-    """Bytes in memory, until a sync makes an object of them."""
-
-    def __init__(self, folder: StoreFolder, name: str) -> None:
-        self._folder = folder
-        self._name = name
-        self._parts: list[bytes] = []
-        self._is_made = False
-
-    def write(self, parts: Sequence[bytes]) -> None:
-        if self._is_made:
-            raise ValueError(f"{self._folder.path}/{self._name}: was made already")
-        self._parts += parts
-
-    def sync(self) -> None:
-        """Make the object; raises as :meth:`StoreFolder.put`, ``FileExistsError`` among others."""
-        if not self._is_made:
-            self._folder.put(self._name, self._parts)
-            self._is_made, self._parts = True, []
-
-    def close(self) -> None:
-        """Do nothing: bytes that were not synced are dropped, and no object is made."""

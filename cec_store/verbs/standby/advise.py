@@ -16,7 +16,8 @@ from cec_store.inspector.measuring.kept_rates import known_rates
 from cec_store.inspector.measuring.measured_query import measured_query
 from cec_store.inspector.measuring.overview import overview_of
 from cec_store.inspector.places.places import PlaceKind
-from cec_store.log.chain import Chain
+from cec_store.ledger.commit_chain import chain_at
+from cec_store.log.chain import QueueChain
 from cec_store.operators.aggregate.aggregate import Aggregate
 from cec_store.operators.aggregate.windows import TimeWindow
 from cec_store.operators.contract import Operator
@@ -120,7 +121,7 @@ class _Subject:
     query: Query
     operator: Operator | None
     """``None`` where only its log is known."""
-    chains: tuple[Chain, ...] = ()
+    chains: tuple[QueueChain, ...] = ()
     is_spark: bool = False
 
     def refused(self, scheme: Scheme) -> str:
@@ -154,7 +155,7 @@ def _of_place(path: str, storage_options: list[Any] | None, system: System,
     place = place_of(path, storage_options)
     overview = overview_of(place, top=0, counts=True)
     exit_if_damaged([*overview.faults, *(item.damage for item in overview.logs if item.damage)])
-    chains = tuple(Chain(item.folder) for item in place.logs if place.kind is PlaceKind.QUEUE)
+    chains = tuple(chain_at(item.folder) for item in place.logs if place.kind is PlaceKind.QUEUE)
     # A log without checkpoints does not say how many windows are open.
     operators = [item for item in chains if item.schema().inputs]
     if reason := why_refused(Scheme.EVENTUAL, None, operators):

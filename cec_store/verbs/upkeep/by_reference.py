@@ -9,20 +9,20 @@ from cec_store.errors import CorruptLog, UnsupportedVersion
 from cec_store.format.retention import Retention
 from cec_store.inspector.damage.reference_objects import segments_of_partition
 from cec_store.inspector.places.places import Log, Place
-from cec_store.partitioned.by_reference.partitioned_consumer import (
-    drop_consumer,
-    register_consumer,
-)
-from cec_store.partitioned.by_reference.partitioned_queue import PartitionedQueue
-from cec_store.partitioned.by_reference.queue_state import QueueState
-from cec_store.partitioned.by_reference.reference_log import ReferenceLog
-from cec_store.partitioned.by_reference.reference_trims import Wanted, limits
-from cec_store.partitioned.by_reference.registrations import (
+from cec_store.ledger.queue_state import QueueState
+from cec_store.ledger.reference_log import ReferenceLog
+from cec_store.ledger.reference_trims import Wanted, limits
+from cec_store.ledger.registrations import (
     check_is_there,
     numbers_of,
     registered,
     saved_by,
 )
+from cec_store.partitioned.by_reference.partitioned_consumer import (
+    drop_consumer,
+    register_consumer,
+)
+from cec_store.partitioned.by_reference.partitioned_queue import PartitionedQueue
 from cec_store.queues.appendable_queue import now_us
 from cec_store.queues.trimming import Asked, TrimPlan
 from cec_store.storage.names import acknowledgement_object_name, check_consumer_name

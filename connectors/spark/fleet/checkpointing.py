@@ -17,8 +17,8 @@ from cec_store.connectors.spark.fleet.fleet_folder import FleetFolder
 from cec_store.connectors.spark.fleet.history import FleetHistory
 from cec_store.connectors.spark.fleet.notes import GlobalCheckpoint, Notes
 from cec_store.errors import CecError, NotAQueue
+from cec_store.ledger.reference_log import ReferenceLog
 from cec_store.partitioned.by_reference.partitioned_consumer import PartitionedConsumer
-from cec_store.partitioned.by_reference.reference_log import ReferenceLog
 
 
 def now_us() -> int:

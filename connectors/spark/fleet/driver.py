@@ -19,7 +19,7 @@ from cec_store.connectors.spark.fleet.going_back import finished
 from cec_store.connectors.spark.fleet.notes import Notes, QueryNotes
 from cec_store.connectors.spark.fleet.running import Engine, Running, Seen
 from cec_store.errors import CecError, Fenced, Forked, NotAQueue, StorageError
-from cec_store.partitioned.by_reference.reference_log import ReferenceLog
+from cec_store.ledger.reference_log import ReferenceLog
 from cec_store.recovery_plans.plans import Planner
 from cec_store.recovery_plans.topology import Topology
 from cec_store.storage.waiting import start_uninterrupted

@@ -26,8 +26,8 @@ from cec_store.connectors.spark.fleet.running import SparkEngine
 from cec_store.connectors.spark.fleet.toml_file import read_toml
 from cec_store.connectors.spark.takeover.tenure import LEASE
 from cec_store.errors import BadFleet, NotAFleet, NotAQueue
+from cec_store.ledger.reference_log import ReferenceLog
 from cec_store.log.epochs import newest_epoch
-from cec_store.partitioned.by_reference.reference_log import ReferenceLog
 from cec_store.recovery_plans.density import best_density
 from cec_store.recovery_plans.plans import Planner
 from cec_store.storage.paths import AnyPath, is_url

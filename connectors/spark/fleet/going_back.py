@@ -27,6 +27,7 @@ from cec_store.connectors.spark.fleet.notes import (
 )
 from cec_store.connectors.spark.fleet.recovery import Situation
 from cec_store.errors import NoGlobalCheckpoint, NotAQueue, OutOfRange
+from cec_store.ledger.reference_log import ReferenceLog
 from cec_store.log.positions import Bounds, check_queue, checked
 from cec_store.partitioned.by_reference.earlier import (
     copy_at,
@@ -35,7 +36,6 @@ from cec_store.partitioned.by_reference.earlier import (
     state_at,
 )
 from cec_store.partitioned.by_reference.partitioned_consumer import register_consumer
-from cec_store.partitioned.by_reference.reference_log import ReferenceLog
 from cec_store.storage.paths import AnyPath
 from cec_store.storage.stores.folders import folder_at
 from cec_store.storage.stores.new_trees import check_new_folder

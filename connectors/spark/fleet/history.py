@@ -13,8 +13,8 @@ from cec_store.connectors.spark.fleet.fleet_folder import FleetFolder
 from cec_store.connectors.spark.fleet.notes import Notes
 from cec_store.errors import NotACheckpoint, NotAQueue, OutOfRange
 from cec_store.format.by_reference.commits import ReferenceCommit
+from cec_store.ledger.reference_log import ReferenceLog
 from cec_store.log.positions import check_queue
-from cec_store.partitioned.by_reference.reference_log import ReferenceLog
 from cec_store.partitioned.offsets import Positions
 
 

@@ -7,7 +7,9 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+from cec_store.format.frame import SegmentFlags, decode_segment_header
 from cec_store.inspector.verifying.log import verify
+from cec_store.state_logs.segments import MERGED
 from cec_store.storage.local import LocalFolder
 from support.spark.jvm import STORE, run_jvm
 
@@ -28,6 +30,9 @@ def test_random_calls_on_objects_give_what_a_map_gives(
     assert found["created"] >= found["commits"] + found["merged"], "not an object a commit"
     assert found["merged"] > seeds
     assert found["deleted"] > 2 * seeds
+    for path in tmp_path.rglob("*.seg"):
+        head = decode_segment_header(path.read_bytes())
+        assert head.flags == (SegmentFlags.COMPACTED if head.segment_id & MERGED else 0), path
     assert_sound(tmp_path, seeds)
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import cec_store
-from cec_store.partitioned.by_reference.ages import GRACE_US
+from cec_store.ledger.ages import GRACE_US
 from cec_store.partitioned.by_reference.partitioned_queue import PartitionedQueue
 from cec_store.partitioned.by_reference.reference_queue import ReferenceQueue
 from cec_store.queues.appendable_queue import now_us

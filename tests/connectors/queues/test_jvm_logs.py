@@ -19,9 +19,9 @@ from cec_store.format.by_reference.commits import (
     Since,
 )
 from cec_store.format.schema import RecordSchema
-from cec_store.partitioned.by_reference.queue_state import QueueState
-from cec_store.partitioned.by_reference.reference_commits import batch_after, making, merge_after
-from cec_store.partitioned.by_reference.reference_log import ReferenceLog
+from cec_store.ledger.queue_state import QueueState
+from cec_store.ledger.reference_commits import batch_after, making, merge_after
+from cec_store.ledger.reference_log import ReferenceLog
 from cec_store.partitioned.by_reference.segment_objects import SegmentMaker
 from cec_store.storage.names import commit_number_of, commit_object_name
 from cec_store.storage.stores.local_store import LocalStore

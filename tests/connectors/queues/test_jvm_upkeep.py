@@ -12,6 +12,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 import cec_store
+from cec_store.format.frame import SegmentFlags, decode_segment_header
 from cec_store.inspector.places.places import place_at
 from cec_store.inspector.verifying.place import verify_place
 from cec_store.partitioned.by_reference.partitioned_queue import PartitionedQueue
@@ -145,7 +146,9 @@ def test_the_sink_merges_rows_that_commits_hold(spark: Any, tmp_path: Path) -> N
         write(spark, path, 10 * number)
     # Collected again, the query reads what was planned then.
     assert sorted(row.n for row in planned.collect()) == [*range(600)]
-    assert len([name for name in named(path) if name.startswith("data/merge-")]) == 1
+    (merged,) = (name for name in named(path) if name.startswith("data/merge-"))
+    header = decode_segment_header((path / merged).read_bytes())
+    assert header.flags == SegmentFlags.COMPACTED
     assert rows_of(path).column("n").to_pylist() == [*range(640)]
     assert numbers(path) == sorted(
         row.n for row in spark.read.format(JVM).load(str(path)).collect()

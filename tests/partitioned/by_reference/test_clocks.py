@@ -11,8 +11,8 @@ import pytest
 
 from cec_store.errors import StorageError
 from cec_store.format.schema import RecordSchema
-from cec_store.partitioned.by_reference import ages
-from cec_store.partitioned.by_reference.ages import GRACE_US
+from cec_store.ledger import ages
+from cec_store.ledger.ages import GRACE_US
 from cec_store.partitioned.by_reference.partitioned_queue import PartitionedQueue
 from cec_store.storage.stores.by_url import store_at
 from support.places.layouts import put_into_objects

@@ -9,9 +9,9 @@ from cec_store import CorruptLog, OutOfRange, open_queue, read_queue
 from cec_store.errors import QueueReplaced
 from cec_store.inspector.places.places import place_at
 from cec_store.inspector.verifying.place import verify_place
+from cec_store.ledger.reference_log import ReferenceLog
 from cec_store.partitioned.by_reference.earlier import copy_at, forget_consumers, go_back, state_at
 from cec_store.partitioned.by_reference.partitioned_queue import PartitionedQueue
-from cec_store.partitioned.by_reference.reference_log import ReferenceLog
 from cec_store.storage.local import LocalFolder
 from cec_store.storage.stores.local_store import LocalStore
 from cec_store.storage.stores.store import Store

@@ -22,7 +22,7 @@ from cec_store.format.by_reference.commits import ReferenceObject
 from cec_store.format.by_reference.inline import INLINE_BYTES_MAX, OWN
 from cec_store.format.frame import SEGMENT_HEADER_BYTES
 from cec_store.format.schema import RecordSchema
-from cec_store.partitioned.by_reference.reference_log import ReferenceLog
+from cec_store.ledger.reference_log import ReferenceLog
 from cec_store.partitioned.by_reference.segment_objects import read_segment
 from cec_store.storage.names import commit_object_name
 from cec_store.storage.stores.by_url import store_at
@@ -202,7 +202,7 @@ class Held:
 
 
 def read(store: Any, row: dict[str, Any]) -> list[pa.RecordBatch]:
-    return [*read_segment(store, row, KEYED)]
+    return [*read_segment(store.url, store.read, row, KEYED)]
 
 
 @pytest.mark.parametrize("by", ["frame", "segment"])

@@ -11,13 +11,13 @@ import pytest
 
 from cec_store.errors import OutOfRange
 from cec_store.inspector.verifying.reference_commits import CommitChecks
+from cec_store.ledger import ages, queue_state
+from cec_store.ledger.queue_state import QueueState
+from cec_store.ledger.reference_log import ReferenceLog
+from cec_store.ledger.sweeping import delete_commits
 from cec_store.log.positions import Behind
-from cec_store.partitioned.by_reference import ages, queue_state
 from cec_store.partitioned.by_reference.commit_search import CommitSearch
 from cec_store.partitioned.by_reference.earlier import state_at
-from cec_store.partitioned.by_reference.queue_state import QueueState
-from cec_store.partitioned.by_reference.reference_log import ReferenceLog
-from cec_store.partitioned.by_reference.sweeping import delete_commits
 from cec_store.storage.names import commit_object_name
 from cec_store.storage.stores.local_store import LocalStore
 from support.places.commits_in_memory import (

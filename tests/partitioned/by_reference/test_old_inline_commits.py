@@ -14,13 +14,14 @@ from cec_store.format.by_reference import commits
 from cec_store.format.schema import RecordSchema
 from cec_store.inspector.places.places import place_at
 from cec_store.inspector.verifying.place import verify_place
-from cec_store.partitioned.by_reference import queue_state, reference_writer, upkeep
-from cec_store.partitioned.by_reference.ages import GRACE_US
+from cec_store.ledger import queue_state
+from cec_store.ledger.ages import GRACE_US
+from cec_store.ledger.queue_state import QueueState
+from cec_store.ledger.reference_log import ReferenceLog
+from cec_store.ledger.sweeping import delete_commits
+from cec_store.partitioned.by_reference import reference_writer, upkeep
 from cec_store.partitioned.by_reference.commit_search import CommitSearch
 from cec_store.partitioned.by_reference.earlier import state_at
-from cec_store.partitioned.by_reference.queue_state import QueueState
-from cec_store.partitioned.by_reference.reference_log import ReferenceLog
-from cec_store.partitioned.by_reference.sweeping import delete_commits
 from cec_store.storage.names import LOG_FOLDER, commit_number_of, commit_object_name
 from cec_store.storage.stores.by_url import store_at
 from support.places.commits_in_memory import Clock as Uptime

@@ -17,12 +17,12 @@ from cec_store.errors import OutOfRange
 from cec_store.format.by_reference.commit_body import segments_of
 from cec_store.format.by_reference.commits import Operation, ReferenceObject
 from cec_store.format.schema import RecordSchema
+from cec_store.ledger.queue_state import QueueState
+from cec_store.ledger.reference_commits import batch_after, making
+from cec_store.ledger.reference_log import ReferenceLog
 from cec_store.log.replay import Replay
 from cec_store.log.selection import Selection
 from cec_store.partitioned.by_reference.partition_log import PartitionLog
-from cec_store.partitioned.by_reference.queue_state import QueueState
-from cec_store.partitioned.by_reference.reference_commits import batch_after, making
-from cec_store.partitioned.by_reference.reference_log import ReferenceLog
 from cec_store.partitioned.by_reference.segment_objects import SegmentMaker
 from cec_store.storage.stores.local_store import LocalStore
 from cec_store.storage.stores.store import Store

@@ -22,8 +22,8 @@ from cec_store.errors import (
     StoreUnreachable,
 )
 from cec_store.format.schema import RecordSchema
+from cec_store.ledger.ages import GRACE_US
 from cec_store.partitioned.batches import BatchCommitter
-from cec_store.partitioned.by_reference.ages import GRACE_US
 from cec_store.storage.stores.by_url import store_at
 from cec_store.storage.stores.folders import folder_at
 from cec_store.storage.stores.store import Store
@@ -88,7 +88,7 @@ def test_a_version_is_appended_once_however_often_it_is_tried(
 
 
 def read_queue_files(path: Path) -> list[str]:
-    from cec_store.partitioned.by_reference.reference_log import ReferenceLog
+    from cec_store.ledger.reference_log import ReferenceLog
 
     return ReferenceLog(store_at(path)).open().live.column("file").to_pylist()  # type: ignore[no-any-return]
 

@@ -14,7 +14,7 @@ from cec_store import read_queue
 from cec_store.format.by_reference.commits import Operation
 from cec_store.inspector.places.places import place_at
 from cec_store.inspector.verifying.place import verify_place
-from cec_store.partitioned.by_reference.reference_log import ReferenceLog
+from cec_store.ledger.reference_log import ReferenceLog
 from cec_store.storage.stores.by_url import store_at
 from support.processes import racing_writers
 from support.processes.racing_writers import ROWS

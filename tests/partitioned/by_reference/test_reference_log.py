@@ -17,8 +17,8 @@ from cec_store.format.by_reference.commits import (
     ReferenceObject,
     since_base,
 )
-from cec_store.partitioned.by_reference.queue_state import QueueState
-from cec_store.partitioned.by_reference.reference_log import ReferenceLog
+from cec_store.ledger.queue_state import QueueState
+from cec_store.ledger.reference_log import ReferenceLog
 from cec_store.storage.names import commit_object_name
 from cec_store.storage.stores.local_store import LocalStore
 from support.places.commits_in_memory import LOG_ID, Objects, appended, held, made, row

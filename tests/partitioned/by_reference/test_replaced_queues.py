@@ -18,12 +18,12 @@ from cec_store.errors import CecError, CorruptLog, NotAQueue, QueueReplaced
 from cec_store.format.schema import RecordSchema
 from cec_store.inspector.places.places import place_at
 from cec_store.inspector.verifying.place import verify_place
+from cec_store.ledger import reference_log
+from cec_store.ledger.ages import GRACE_US
+from cec_store.ledger.reference_log import ReferenceLog
 from cec_store.log.positions import Range
 from cec_store.partitioned.batches import BatchCommitter, write_segments
-from cec_store.partitioned.by_reference import reference_log
-from cec_store.partitioned.by_reference.ages import GRACE_US
 from cec_store.partitioned.by_reference.earlier import go_back
-from cec_store.partitioned.by_reference.reference_log import ReferenceLog
 from cec_store.partitioned.by_reference.reference_queue import ReferenceQueue
 from cec_store.partitioned.offsets import Positions
 from cec_store.partitioned.read_options import parse

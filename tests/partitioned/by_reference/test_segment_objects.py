@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from cec_store.errors import CorruptLog, SchemaMismatch, UnsupportedVersion
 from cec_store.format.by_reference.segment_frames import ReferencedFrame, frames_of
 from cec_store.format.schema import RecordSchema
-from cec_store.partitioned.by_reference.reference_commits import batch_after, making
-from cec_store.partitioned.by_reference.reference_log import ReferenceLog
+from cec_store.ledger.reference_commits import batch_after, making
+from cec_store.ledger.reference_log import ReferenceLog
 from cec_store.partitioned.by_reference.segment_objects import SegmentMaker, read_segment
 from cec_store.storage.stores.local_store import LocalStore
 
@@ -47,7 +47,11 @@ def staged(store: LocalStore, start: int, count: int, partition: int = 0) -> dic
 
 
 def numbers_of(store: LocalStore, segment: dict[str, Any]) -> list[int]:
-    return [n for part in read_segment(store, segment, SCHEMA) for n in part["n"].to_pylist()]
+    return [
+        n
+        for part in read_segment(store.url, store.read, segment, SCHEMA)
+        for n in part["n"].to_pylist()
+    ]
 
 
 def test_rows_of_tasks_become_visible_by_one_commit(tmp_path: Path) -> None:
@@ -99,7 +103,7 @@ def test_a_partition_that_is_new_is_added(tmp_path: Path) -> None:
 def test_columns_that_are_not_asked_for_are_not_read(tmp_path: Path) -> None:
     store = LocalStore(tmp_path / "queue")
     segment = {**staged(store, 0, 50_000), "first_offset": 70}
-    (records,) = read_segment(store, segment, SCHEMA, ["n"])
+    (records,) = read_segment(store.url, store.read, segment, SCHEMA, ["n"])
     assert (records.num_rows, records.schema.names) == (50_000, ["n"])
 
 

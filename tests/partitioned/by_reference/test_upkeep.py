@@ -11,11 +11,12 @@ import pytest
 from cec_store import PartitionedQueue, Position, read_queue
 from cec_store.errors import CorruptLog, OutOfRange, UnsupportedVersion
 from cec_store.format.by_reference.commits import ReferenceObject
+from cec_store.format.frame import SegmentFlags, decode_segment_header
 from cec_store.format.schema import RecordSchema
-from cec_store.partitioned.by_reference.ages import GRACE_US
-from cec_store.partitioned.by_reference.queue_state import QueueState
-from cec_store.partitioned.by_reference.reference_commits import RETENTION_SETTING, settings_after
-from cec_store.partitioned.by_reference.reference_log import ReferenceLog
+from cec_store.ledger.ages import GRACE_US
+from cec_store.ledger.queue_state import QueueState
+from cec_store.ledger.reference_commits import RETENTION_SETTING, settings_after
+from cec_store.ledger.reference_log import ReferenceLog
 from cec_store.storage.stores.by_url import store_at
 from support.places.layouts import LAYOUTS, put_into_objects
 from support.stores.clocked import ClockedStore
@@ -90,6 +91,10 @@ def test_merged_segments_hold_the_same_rows_at_the_same_offsets(
     assert queue.merge() == count
     assert rows(tmp_path) == before
     assert segments(tmp_path) == 3
+    live = ReferenceLog(store_at(tmp_path)).open().live
+    merged = [tmp_path / name for name in live["file"].to_pylist()]
+    heads = [decode_segment_header(path.read_bytes()) for path in merged]
+    assert {head.flags for head in heads} == {SegmentFlags.COMPACTED}
     assert queue.merge() == 0
     appended(queue, 400, 20)
     queue.merge()

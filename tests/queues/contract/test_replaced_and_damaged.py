@@ -100,7 +100,7 @@ def require_refusals(layout: Layout, replace: Replace) -> None:
 
 
 @pytest.mark.parametrize("replace", [remove, make_anew, restore])
-@every_layout({PLAIN_IN_STORE: "its next segment is made wherever none has that number"})
+@every_layout()
 def test_a_writer_writes_to_no_queue_but_its_own(layout: Layout, replace: Replace) -> None:
     require_refusals(layout, replace)
 
@@ -128,7 +128,7 @@ def test_a_consumer_acknowledges_nothing_of_another_queue(layout: Layout, replac
 
 @pytest.mark.parametrize("replace", [remove, make_anew])
 @every_layout(
-    {PLAIN_IN_STORE: "who follows it looks for its next segment alone"},
+    {PLAIN_IN_STORE: "who follows it in a store is told within a minute"},
     among=(*LOCAL, PLAIN_IN_STORE),  # by reference in a store it is told within a minute
 )
 def test_a_reader_that_follows_is_told(layout: Layout, replace: Replace) -> None:

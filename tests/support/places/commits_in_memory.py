@@ -14,9 +14,9 @@ import pyarrow as pa
 from cec_store.format.by_reference.commit_body import segments_of
 from cec_store.format.by_reference.commits import Operation, ReferenceCommit, ReferenceObject
 from cec_store.format.schema import RecordSchema
-from cec_store.partitioned.by_reference import ages
-from cec_store.partitioned.by_reference.queue_state import QueueState
-from cec_store.partitioned.by_reference.reference_log import ReferenceLog
+from cec_store.ledger import ages
+from cec_store.ledger.queue_state import QueueState
+from cec_store.ledger.reference_log import ReferenceLog
 from cec_store.storage.names import commit_number_of
 from cec_store.storage.stores.store import Entry
 

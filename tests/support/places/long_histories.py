@@ -15,7 +15,7 @@ from cec_store.format.by_reference.commits import (
     since_base,
 )
 from cec_store.format.schema import RecordSchema
-from cec_store.partitioned.by_reference.queue_state import QueueState
+from cec_store.ledger.queue_state import QueueState
 from cec_store.partitioned.by_reference.segment_objects import SegmentMaker
 from cec_store.storage.names import commit_object_name
 from cec_store.storage.stores.store import Store

@@ -26,6 +26,7 @@ from cec_store.format.frame import (
     Codec,
     FrameHeader,
     FrameType,
+    SegmentFlags,
     SegmentHeader,
 )
 from cec_store.format.offset_lengths import offset_buffers
@@ -263,7 +264,10 @@ def merge(folder: Folder, ids: list[int]) -> int:
     readers = [SegmentReader(folder, segment_id) for segment_id in ids]
     first, newest = readers[0].header, readers[-1].header
     stops = [reader.header.prev_bytes for reader in readers[1:]] + [readers[-1].size()]
-    made = SegmentWriter(folder, first._replace(segment_id=newest.segment_id | 1, salt=newest.salt))
+    head = first._replace(
+        segment_id=newest.segment_id | 1, salt=newest.salt, flags=SegmentFlags.COMPACTED
+    )
+    made = SegmentWriter(folder, head)
     schema = readers[0].header_at(SEGMENT_HEADER_BYTES)
     body = readers[0].body_at(SEGMENT_HEADER_BYTES, schema).to_pybytes()
     previous = (schema.prev_segment, schema.prev_byte)

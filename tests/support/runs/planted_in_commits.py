@@ -8,9 +8,10 @@ from typing import Any
 import pyarrow as pa
 
 from cec_store.format.by_reference import commits
-from cec_store.partitioned.by_reference import sweeping, upkeep
-from cec_store.partitioned.by_reference.queue_state import QueueState
-from cec_store.partitioned.by_reference.reference_log import ReferenceLog
+from cec_store.ledger import commit_writer, reference_trims, sweeping
+from cec_store.ledger.queue_state import QueueState
+from cec_store.ledger.reference_log import ReferenceLog
+from cec_store.partitioned.by_reference import upkeep
 from cec_store.storage.names import commit_object_name
 from cec_store.storage.stores.fsspec_store import FsspecStore
 from cec_store.storage.stores.store import Store
@@ -26,7 +27,7 @@ def deletes_commits_whose_rows_count() -> None:
         store.delete(commit_object_name(number) for number in log.numbers_below(floor) if number)
         return floor
 
-    for place in (sweeping, upkeep):
+    for place in (sweeping, upkeep, commit_writer):
         place.delete_commits = delete  # type: ignore[attr-defined]
 
 
@@ -50,11 +51,25 @@ def takes_its_own_commit_for_another_writers() -> None:
     FsspecStore._holds = lambda self, path, place, data, after=None: False  # type: ignore[assignment]
 
 
+def lets_a_fenced_writer_of_commits_go_on() -> None:
+    """Whoever finds another writer's token commits all the same."""
+    commit_writer.CommitWriter.refuse_if_fenced = (  # type: ignore[method-assign]
+        lambda self, state, token: None
+    )
+
+
+def trims_commits_that_a_rebuild_needs() -> None:
+    """The extent at the end is not looked at."""
+    reference_trims._rebuilt_from = lambda store, state: state.commit.ends[0]
+
+
 BUGS: dict[str, Callable[[], Any]] = {
     bug.__name__: bug
     for bug in (
         deletes_commits_whose_rows_count,
         takes_inline_rows_from_one_frame_further,
         takes_its_own_commit_for_another_writers,
+        lets_a_fenced_writer_of_commits_go_on,
+        trims_commits_that_a_rebuild_needs,
     )
 }

@@ -1,4 +1,4 @@
-"""Golden objects of `log/` (docs/format.md §11): five commits."""
+"""Golden objects of `log/` (docs/format.md §11, §13): six commits."""
 
 from __future__ import annotations
 
@@ -14,8 +14,14 @@ from cec_store.format.by_reference.commits import (
     ReferenceObject,
     Since,
 )
-from cec_store.format.by_reference.inline import OWN, InlineFrames
-from cec_store.format.frame import FRAME_HEADER_BYTES
+from cec_store.format.by_reference.inline import OWN, InlineFrames, NumberedFrames
+from cec_store.format.frame import (
+    CONTINUES,
+    COUNTED,
+    FRAME_HEADER_BYTES,
+    FrameHeader,
+    FrameType,
+)
 from cec_store.format.records import data_records, to_timestamps
 from cec_store.format.schema import RecordSchema
 
@@ -66,6 +72,30 @@ def _inline_rows() -> list[dict[str, Any]]:
     return rows
 
 
+def _numbered() -> NumberedFrames:
+    """Return frames 6 and 7, the first of which says that its step goes on."""
+    frames = []
+    for seq, flags, body in zip((6, 7), (CONTINUES, COUNTED), _bodies(0, 3), strict=True):
+        header = FrameHeader(
+            type=FrameType.BATCH, codec=body.codec, flags=flags, seq=seq, first_offset=7,
+            schema_byte=0, min_timestamp_us=body.min_timestamp_us,
+            max_timestamp_us=body.max_timestamp_us, input_upto=40,
+            extent_records=2 if flags == COUNTED else 0, record_count=body.record_count,
+            open_windows=1 if flags == COUNTED else 0, raw_bytes=body.raw_bytes,
+        )  # fmt: skip
+        frames.append((header, body.stored))
+    return NumberedFrames(2**63 + 5, frames, (3, 700))
+
+
+def _numbered_row() -> dict[str, Any]:
+    frames = _numbered()
+    return {
+        **_SEGMENT, "partition": 0, "first_offset": 7, "records": 3, "file": OWN, "byte": 0,
+        "bytes": sum(FRAME_HEADER_BYTES + len(body) for _, body in frames.frames),
+        "salt": frames.salt, "least_us": 0, "greatest_us": 2, "frames": 2,
+    }  # fmt: skip
+
+
 OBJECTS: dict[str, tuple[str, dict[str, Any]]] = {
     "commit-make": (
         "The first of a queue of two partitions: it holds the schema, and names nothing before.",
@@ -109,7 +139,19 @@ OBJECTS: dict[str, tuple[str, dict[str, Any]]] = {
             "since": {"base": [64, 1], "segments": [*_inline_rows(), _OTHER]},
         },
     ),
+    "commit-of-one-writer": (
+        "A group of a queue of one writer: a step of two frames, the first without records.",
+        {
+            "number": 5, "log_id": _LOG_ID, "salt": 12, "after": [4, 3], "created_us": 2**40,
+            "commit": {
+                "operation": 2, "query": None, "batch": None, "starts": [1], "ends": [10],
+                "queries": {}, "consumed": {}, "settings": {"writer": "0a" * 16}, "schema": False,
+            },
+            "segments": [_numbered_row()],
+        },
+    ),
 }  # fmt: skip
+_FRAMES = {"commit-inline": _INLINE, "commit-of-one-writer": [_numbered()]}
 
 
 def object_of(name: str) -> ReferenceObject:
@@ -129,7 +171,7 @@ def object_of(name: str) -> ReferenceObject:
         wanted["number"], bytes.fromhex(wanted["log_id"]), commit, segments_of(wanted["segments"]),
         wanted["created_us"], wanted["salt"], _pair(wanted["after"]),
         _since(wanted["since"]) if "since" in wanted else None,
-        _INLINE if name == "commit-inline" else (),
+        _FRAMES.get(name, ()),
     )  # fmt: skip
 
 

@@ -176,11 +176,6 @@ MANIFESTS = {
         {"epoch": 2**32 - 1, "log_id": "ff" * 16, "first_segment": 2**63,
          "newest_segment": 2**64 - 2},
     ),
-    "manifest-by-object": (
-        "Of a queue in a store, each segment of which is an object: format.md, 14.",
-        {"epoch": 7, "log_id": LOG_ID.hex(), "first_segment": 3, "newest_segment": 41,
-         "version": 3},
-    ),
 }  # fmt: skip
 DURABLE_ENDS = {
     "durable-first": (
@@ -201,13 +196,13 @@ SEGMENT_HEADERS = {
         "The header of a queue's first segment: it continues none.",
         {"epoch": 0, "log_id": LOG_ID.hex(), "segment_id": 0, "salt": SALT, "first_seq": 0,
          "prev_segment": NONE, "prev_bytes": 0, "prev_salt": 0, "prev_chain": 0,
-         "created_us": CREATED_US},
+         "created_us": CREATED_US, "flags": 0},
     ),
     "segment-later": (
         "The header of a segment that continues another; it was made before 1970.",
         {"epoch": 3, "log_id": LOG_ID.hex(), "segment_id": 2**32, "salt": 2**64 - 1,
          "first_seq": 2**63, "prev_segment": 2**32 - 1, "prev_bytes": 5 * 2**30,
-         "prev_salt": SALT, "prev_chain": 0xDEADBEEF, "created_us": -1},
+         "prev_salt": SALT, "prev_chain": 0xDEADBEEF, "created_us": -1, "flags": 1},
     ),
 }  # fmt: skip
 ACKNOWLEDGEMENTS = {
@@ -609,7 +604,7 @@ _MANIFEST_FIELDS = (
 )
 _SEGMENT_FIELDS = (
     "8 magic CECSEGM, 2 version, 2 header_bytes, 4 epoch, 16 log_id, 8 segment_id, 8 salt, "
-    "8 first_seq, 8 prev_segment: none, 8 prev_bytes, 8 prev_salt, 4 prev_chain, 4 reserved, "
+    "8 first_seq, 8 prev_segment: none, 8 prev_bytes, 8 prev_salt, 4 prev_chain, 4 flags, "
     "8 created_us, 28 reserved, 4 crc"
 )
 _FRAME_FIELDS = (

@@ -6,7 +6,7 @@ import scala.util.Using
 import scala.util.control.NonFatal
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.cecstore.CecLogException
-import org.apache.spark.sql.cecstore.format.{Format, FrameHeader, RunningCrc}
+import org.apache.spark.sql.cecstore.format.{Format, FrameHeader, RunningCrc, SegmentHeader}
 
 /**
  * What Spark's maintenance thread does to one store: forget segments that no kept version reaches, and where
@@ -138,7 +138,8 @@ private[log] final class MergedBytes(ends: Seq[FrameAt], id: Long) extends Itera
 
   private val parts: Iterator[Array[Byte]] = {
     val schema = first.schema.get
-    Iterator(() => Seq(first.header.get.copy(segmentId = id, salt = salt).encoded), () => frame(schema, first.schemaBody))
+    val head = first.header.get.copy(segmentId = id, salt = salt, flags = SegmentHeader.Compacted)
+    Iterator(() => Seq(head.encoded), () => frame(schema, first.schemaBody))
       .map(make => added(make())).flatten ++ batches
   }
 

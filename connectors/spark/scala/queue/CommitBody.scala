@@ -140,7 +140,7 @@ private[queue] object CommitBody {
     if (!fit) throw new BadFrame("names of files that do not fit each other")
     (0 until count).map { n =>
       val isPlaced = ofPartitions(n) >= 0 && ofPartitions(n) < partitions && firsts(n) >= 0 && starts(n) >= 0 && sizes(n) >= 0
-      if (!isPlaced || records(n) <= 0 || least(n) > greatest(n) || removed(n) < 0 || removed(n) > 1) {
+      if (!isPlaced || records(n) < 0 || records(n) > 0 && least(n) > greatest(n) || removed(n) < 0 || removed(n) > 1) {
         throw new BadFrame("a segment that cannot be")
       }
       val from = if (n == 0) 0 else ends(n - 1)

@@ -81,23 +81,33 @@ private[cecstore] object LogObject {
   /**
    * Back from bytes that were read from `path`. Raises CecLogException where they are not those of this commit, or where
    * a later format wrote them.
+   *
+   * @param withSince without it what came since an earlier commit is proven by its checksum alone, and left out: who
+   *   follows has it from the commits before
    */
-  def decode(bytes: Array[Byte], path: String, number: Long): LogObject = try {
+  def decode(bytes: Array[Byte], path: String, number: Long, withSince: Boolean = true): LogObject = try {
     val found = SegmentHeader.decode(bytes)
     if (found.segmentId != number) throw new BadFrame(s"the object is number ${found.segmentId}")
     val (first, end) = bodyAt(found, bytes, Format.HeaderBytes, RunningCrc.extended(0, bytes), Format.RecordStream)
     val (commit, stored) = CommitBody.decode(first)
     val frames = bytes.length - inlineBytes(stored)
-    val second = Option.when(end.at < frames)(bodyAt(found, bytes, end.at, end.chain, Format.SinceStream))
+    val second = Option.when(end.at < frames)(storedAt(found, bytes, end.at, end.chain, Format.SinceStream))
     // An object that is cut by as many bytes as `since` has must not pass for one without it.
     val isCut = second.isEmpty && Try(frameAt(bytes, end.at)).toOption.exists(_._1.salt == found.salt)
-    if (isCut || second.fold(end.at)(_._2.at) != frames) throw new BadFrame("it does not end where its inline frames do")
+    if (isCut || second.fold(end.at)(_._3.at) != frames) throw new BadFrame("it does not end where its inline frames do")
     def placed(rows: IndexedSeq[Segment]) = rows.map { s =>
       if (s.isOwn) s.copy(file = Names.commit(number), byte = frames + s.byte) else s
     }
-    val since = second.map { case (raw, _) => CommitBody.decodeSince(raw, number, commit.ends.length) }
+    val since = second.filter(_ => withSince).map { case (head, stored, _) =>
+      CommitBody.decodeSince(Body.inflated(head, stored), number, commit.ends.length)
+    }
     if (since.exists(s => inlineBytes(s.segments) != bytes.length - frames)) {
       throw new BadFrame("inline frames that came since an earlier commit, and not with this")
+    }
+    // Only frames of an operator may be without records.
+    val isOfRows = !commit.settings.contains(QueueState.Writer)
+    if (isOfRows && (stored ++ since.toSeq.flatMap(_.segments)).exists(_.records == 0)) {
+      throw new BadFrame("a segment that cannot be")
     }
     val previous = Option.when(found.prevSegment != Format.NoSegment)((found.prevSegment, found.prevSalt))
     LogObject(number, found.logId.toIndexedSeq, commit, placed(stored), found.createdUs, found.salt, previous,
@@ -119,11 +129,17 @@ private[cecstore] object LogObject {
 
   /** The body of the COMMIT frame of this stream at a byte, inflated. */
   private def bodyAt(header: SegmentHeader, bytes: Array[Byte], at: Int, chain: Int, stream: Int): (Array[Byte], End) = {
+    val (head, stored, end) = storedAt(header, bytes, at, chain, stream)
+    (Body.inflated(head, stored), end)
+  }
+
+  /** The COMMIT frame of this stream at a byte: its header, and its body as it is stored, proven. */
+  private def storedAt(header: SegmentHeader, bytes: Array[Byte], at: Int, chain: Int, stream: Int) = {
     val (head, encoded, stored) = frameAt(bytes, at)
     if (head.salt != header.salt) throw new BadFrame("the frame belongs to another object")
     if (head.chainCrc != chain) throw new BadFrame("its chain CRC is not that of what stands before it")
     if (head.streamId != stream) throw new BadFrame(s"a frame of stream ${head.streamId}, where one of $stream is due")
-    (Body.inflated(head, stored), End(at + Format.HeaderBytes + stored.length, RunningCrc.extended(chain, encoded)))
+    (head, stored, End(at + Format.HeaderBytes + stored.length, RunningCrc.extended(chain, encoded)))
   }
 
   /** A frame's header, its bytes, and the stored body. */

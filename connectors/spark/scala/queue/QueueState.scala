@@ -85,6 +85,8 @@ private[cecstore] object Look {
 private[cecstore] final class BadState(reason: String) extends Exception(reason)
 
 private[cecstore] object QueueState {
+  /** Of a queue's settings: the token of the one writer, of a queue that has one. docs/format.md §13. */
+  val Writer = "writer"
   /** A commit at a multiple of one says what came since the last multiple of the next; of the last one, all. */
   private[queue] val SinceEvery = Seq(4L, 64L, 4096L)
 

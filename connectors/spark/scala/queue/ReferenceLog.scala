@@ -82,7 +82,7 @@ private[cecstore] final class ReferenceLog(store: Store) extends Logging {
     Option.when(mayBeDeleted && isSame)(stateAt(newest)).filter(_.logId == state.logId)
   }
 
-  @tailrec private def followed(state: QueueState, looks: Int): QueueState = commit(state.number + 1) match {
+  @tailrec private def followed(state: QueueState, looks: Int): QueueState = commit(state.number + 1, withSince = false) match {
     case None =>
       state.look.renew()
       state
@@ -240,8 +240,8 @@ private[cecstore] final class ReferenceLog(store: Store) extends Logging {
     now
   }
 
-  private def commit(number: Long): Option[LogObject] =
-    read(Names.commit(number)).map(LogObject.decode(_, pathOf(number), number))
+  private def commit(number: Long, withSince: Boolean = true): Option[LogObject] =
+    read(Names.commit(number)).map(LogObject.decode(_, pathOf(number), number, withSince))
 
   private def neededCommit(number: Long): LogObject =
     commit(number).getOrElse(throw damaged(number, "a commit is missing"))

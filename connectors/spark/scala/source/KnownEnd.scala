@@ -7,17 +7,8 @@ import org.apache.spark.sql.cecstore.format.{BadFrame, DamagedLog, Format, Frame
 import org.apache.spark.sql.cecstore.queue.{DurableNote, NotAQueue, Store}
 import scala.util.Try
 
-/**
- * Segments `first` to `newest` exist. docs/format.md §2.
- *
- * @param isByObject each of them is an object of a store; those that follow `newest` count too (§13)
- */
-private[cecstore] final case class Manifest(
-    epoch: Long, logId: IndexedSeq[Byte], first: Long, newest: Long, isByObject: Boolean) {
-  /** Whether another says the same: of one by object, what it names is its epoch's for good. */
-  def isSameEnd(other: Manifest): Boolean =
-    if (isByObject) other.isByObject && other.epoch == epoch else other.newest == newest
-}
+/** Segments `first` to `newest` exist. docs/format.md §2. */
+private[cecstore] final case class Manifest(epoch: Long, logId: IndexedSeq[Byte], first: Long, newest: Long)
 
 /** Which segments a log has, and how far the newest is on disk at least. */
 private[cecstore] final case class KnownEnd(manifest: Manifest, noted: Option[DurableNote])
@@ -28,7 +19,6 @@ private[cecstore] object KnownEnd {
   private val SegmentName = """(\d{20})\.seg""".r
   private val ManifestMagic = "CECMANI\u0000".getBytes("US-ASCII")
   private val ManifestBytes = 64
-  private val ByObject: Short = 3
   private val Advice = "restore it from a copy as new as the rest of the queue; to go on without what is lost, move " +
     "away the " +
     "`durable-…` files, and the segments above the manifest's newest"
@@ -45,33 +35,19 @@ private[cecstore] object KnownEnd {
     // Before the manifest, which is then at least as new as all that is found here.
     val names = store.list(folder.stripSuffix("/")).map(_.name)
     val notes = names.collect { case name @ NoteName(epoch) => (name, epoch.toLong, notesIn(store, folder + name)) }
-    val said = readManifest(store, folder)
-    val manifest = if (said.isByObject) reaching(store, folder, said) else said
+    val manifest = readManifest(store, folder)
     try {
       refuseUnknownNotes(store, folder, manifest, notes)
       names.collect { case name @ SegmentName(id) => name -> id.toLong }
         .find { case (_, id) => isUnknown(store, folder, manifest, id) }
-        .foreach { case (name, _) =>
-          if (!manifest.isByObject) throw older(store, folder, manifest, name)
-          val path = s"${store.url}/$folder${segmentName(manifest.newest + 1)}"
-          throw WholeSegment.damaged(path, 0, "the segment is missing")
-        }
+        .foreach { case (name, _) => throw older(store, folder, manifest, name) }
       val ofNewest = notes.flatMap(_._3).filter(_.segment == manifest.newest)
       KnownEnd(manifest, ofNewest.maxByOption(note => (note.byte, note.epoch)))
     } catch {
       // What was a segment in the making may have been published and written to meanwhile.
-      case _: CecLogException if readManifest(store, folder) != said => read(store, folder)
+      case _: CecLogException if readManifest(store, folder) != manifest => read(store, folder)
     }
   }
-
-  /** With the segments that follow without a gap: of a store a listing may lag, so each is asked for by its name. */
-  private def reaching(store: Store, folder: String, manifest: Manifest): Manifest =
-    manifest.copy(newest = Iterator.iterate(manifest.newest)(_ + 1).find(id => !has(store, folder, id + 1)).get)
-
-  /** Whether there is a segment of this number, whatever a listing says. */
-  def has(store: Store, folder: String, id: Long): Boolean = try {
-    store.size(folder + segmentName(id)) > 0
-  } catch { case _: FileNotFoundException => false }
 
   /** The manifest of the newest epoch. */
   def readManifest(store: Store, folder: String): Manifest = {
@@ -90,11 +66,11 @@ private[cecstore] object KnownEnd {
       "the manifest fails its checksum")
     val in = Format.littleEndian(bytes)
     val version = in.getShort(8)
-    if (version != 1 && version != ByObject) {
+    if (version != 1) {
       throw new CecLogException(s"$path: format version $version: upgrade cec-store", named = Map("path" -> path))
     }
     val found = Manifest(in.getInt(12) & 0xffffffffL, Arrays.copyOfRange(bytes, 16, 32).toIndexedSeq, in.getLong(32),
-      in.getLong(40), version == ByObject)
+      in.getLong(40))
     if (found.epoch != epoch) throw WholeSegment.damaged(path, 12, s"the manifest is of epoch ${found.epoch}")
     if (found.first < 0 || found.first > found.newest) {
       throw WholeSegment.damaged(path, 32, s"first segment ${found.first} above newest segment ${found.newest}")
@@ -116,9 +92,7 @@ private[cecstore] object KnownEnd {
     if (ends.exists(_.logId != manifest.logId)) {
       throw WholeSegment.damaged(s"${store.url}/$folder$name", 16, "the file belongs to another queue")
     }
-    // Of objects one may be missing below another that is there: that is said by who looks at the segments.
-    val later = ends.filter(end => end.segment > manifest.newest &&
-      !(manifest.isByObject && has(store, folder, end.segment)))
+    val later = ends.filter(_.segment > manifest.newest)
     if (epoch > manifest.epoch || later.nonEmpty) throw older(store, folder, manifest, name)
   }
 
@@ -138,7 +112,7 @@ private[cecstore] object KnownEnd {
 
   /** Above the newest segment there may be one that was being born, and nothing else. */
   private def isUnknown(store: Store, folder: String, manifest: Manifest, id: Long): Boolean =
-    id > manifest.newest && (manifest.isByObject || id > manifest.newest + 1 || holdsAcknowledged(store, folder + segmentName(id)))
+    id > manifest.newest && (id > manifest.newest + 1 || holdsAcknowledged(store, folder + segmentName(id)))
 
   /** Whether a header vouches for more than the SCHEMA that the segment begins with: in one never published none does. */
   private def holdsAcknowledged(store: Store, name: String): Boolean = {

@@ -22,24 +22,17 @@ private[cecstore] final class PlainLog(store: Store, folder: String, partition: 
 
   /** Look again how far it reaches. Raises CecLogException for damage where it was acknowledged. */
   def refresh(): Unit = {
-    // Of objects the name of the next one tells: one request where nothing is new.
-    val isOld = manifest != null && manifest.isByObject && !KnownEnd.has(store, folder, manifest.newest + 1)
-    if (!isOld) readAgain()
-  }
-
-  private def readAgain(): Unit = {
     var isRead = false
     while (!isRead) {
       val known = KnownEnd.read(store, folder)
       if (manifest != null && known.manifest.logId != manifest.logId) throw new QueueReplaced(store.url,
         s"${store.url}/$folder: another queue stands here since it was opened; start the query again")
-      def isStill = known.manifest.isSameEnd(KnownEnd.readManifest(store, folder))
+      def isStill = known.manifest.newest == KnownEnd.readManifest(store, folder).newest
       try {
-        if (newest != null && !known.manifest.isByObject) refuseOlder(known)
+        if (newest != null) refuseOlder(known)
         if (newest == null || newest.id != known.manifest.newest) newest = scan(known.manifest, known.manifest.newest)
         newest.follow(known.noted)
-        if (known.manifest.isByObject) newest.refuseIncomplete()
-        else if (known.noted.isEmpty && newest.hasRecords) KnownEnd.refuseWithoutNote(store, folder, known.manifest)
+        if (known.noted.isEmpty && newest.hasRecords) KnownEnd.refuseWithoutNote(store, folder, known.manifest)
         manifest = known.manifest
         completed.keysIterator.filter(_ < manifest.first).toSeq.foreach(completed.remove)
         (manifest.first until manifest.newest).foreach(id => completed.getOrElseUpdate(id, complete(known.manifest,
@@ -142,9 +135,6 @@ private[cecstore] final class SegmentScan(store: Store, file: String, val id: Lo
 
   /** Whether there is a whole frame of records in it, vouched for or not. */
   def hasRecords: Boolean = due > schema.seq
-
-  /** Raises CecLogException for an object that nothing vouches for to its end (docs/format.md §13). */
-  def refuseIncomplete(): Unit = if (claimed != byte) throw WholeSegment.damaged(path, byte, "the segment is not complete")
 
   private def damagedAt[A](byte: Long)(act: => A): A = try act catch {
     case e: BadFrame => throw WholeSegment.damaged(path, byte, e.reason)

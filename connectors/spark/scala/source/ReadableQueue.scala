@@ -146,7 +146,9 @@ private[cecstore] final class ReferenceView private (override val path: String, 
   }
 
   private def segmentsByPartition: Map[Int, IndexedSeq[Segment]] =
-    state.live.map(_.segment).groupBy(_.partition).map { case (n, found) => n -> found.sortBy(_.firstOffset) }
+    // A commit of a queue of one writer may have frames without records.
+    state.live.map(_.segment).filter(_.records > 0).groupBy(_.partition)
+      .map { case (n, found) => n -> found.sortBy(_.firstOffset) }
 
   override def refresh(): Unit = {
     val newer = log.refresh(state)

@@ -22,6 +22,7 @@ private[tables] final class Committer(store: Store, columns: StoredColumns, opti
     new Merging(options.path, options.singleWriter, conf, schemaMessage))
   /** Of the queue's columns, in their order, among those of the query. */
   val places: IndexedSeq[Int] = placesOfColumns()
+  refuseOneWriter()
   commits.proveCreates()
   warnOfOtherRetention()
 
@@ -37,6 +38,10 @@ private[tables] final class Committer(store: Store, columns: StoredColumns, opti
       case _: FileAlreadyExistsException => commits.open() // somebody was quicker
     }
   }
+
+  /** A queue without partitions has one writer, which gives the numbers of its frames. docs/format.md §13. */
+  private def refuseOneWriter(): Unit = if (state.commit.settings.contains(QueueState.Writer)) throw new NotAQueue(store.url,
+    "a queue without partitions is here, to which one writer appends; write to another place")
 
   private def placesOfColumns(): IndexedSeq[Int] =
     columns.placesIn(SchemaMessage.decode(schemaMessage)).fold(differences => throw SchemaMismatch(

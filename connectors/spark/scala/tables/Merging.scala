@@ -30,7 +30,8 @@ private[tables] final class Merging(path: String, singleWriter: Boolean, conf: S
     val store = Store.at(new Path(path), conf.value, singleWriter)
     val id = Merging.random.nextLong() & Long.MaxValue
     val salt = Merging.random.nextLong()
-    val header = SegmentHeader(new Array[Byte](16), id, salt, 0, Format.NoSegment, 0, 0, 0, SegmentWriter.nowUs)
+    val header = SegmentHeader(new Array[Byte](16), id, salt, 0, Format.NoSegment, 0, 0, 0, SegmentWriter.nowUs,
+      SegmentHeader.Compacted)
     val encoder = new WholeSegment.Encoder(header, schemaMessage)
     val name = Names.segment(query, 0, segments.head.partition, id)
     val frames = segments.iterator.flatMap(copied(store, _, encoder))

@@ -5,21 +5,25 @@ docs/format.md §11; the rules are those of :mod:`cec_store.queues.trimming`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from cec_store.errors import OutOfRange, upgrade_needed
-from cec_store.format.by_reference.commits import ReferenceObject
+from cec_store.errors import CorruptLog, OutOfRange, upgrade_needed
+from cec_store.format.by_reference.commits import WRITER_SETTING, ReferenceObject
+from cec_store.format.by_reference.segment_frames import BadPlace, frames_of
 from cec_store.format.retention import FOREVER, Retention, RetentionMode
-from cec_store.partitioned.by_reference.queue_state import QueueState
-from cec_store.partitioned.by_reference.reference_commits import (
+from cec_store.ledger.commit_reader import InlineCommits
+from cec_store.ledger.queue_state import QueueState
+from cec_store.ledger.reference_commits import (
     RETENTION_SETTING,
     settings_after,
+    trim_after,
 )
-from cec_store.partitioned.by_reference.reference_log import ReferenceLog
-from cec_store.partitioned.by_reference.registrations import effects_saved
+from cec_store.ledger.reference_log import ReferenceLog
+from cec_store.ledger.registrations import effects_saved
+from cec_store.storage.names import commit_object_name
 from cec_store.storage.stores.store import Store
 
 _BY_SIZE = (RetentionMode.TIME, RetentionMode.BYTES)
@@ -93,7 +97,42 @@ def limits(store: Store, state: QueueState, bounds: Wanted, now_us: int) -> dict
         below = _outside(state, keep, now_us)
     for offsets in needed.values():
         below = {number: min(limit, offsets[number]) for number, limit in below.items()}
+    if WRITER_SETTING in state.commit.settings and any(below.values()):
+        below = {0: min(below[0], _rebuilt_from(store, state))}
     return below
+
+
+def _rebuilt_from(store: Store, state: QueueState) -> int:
+    """Return the offset from which on a rebuild at the end of a queue of one writer reads.
+
+    The rows of the newest commit with frames are among them: they say how far the writer has come.
+
+    Raises:
+        CorruptLog: the newest rows are damaged or missing.
+    """
+    commits = InlineCommits.of(state, store.url)
+    if not len(commits.numbers):
+        return state.commit.ends[0]
+    rows = commits.row(len(commits.numbers) - 1)
+    name = commit_object_name(rows.number)
+    data = store.read(name, rows.byte, rows.bytes)
+    *_, last = frames_of(rows._asdict(), data)
+    if isinstance(last, BadPlace):
+        raise CorruptLog(f"{store.url}/{name}", last.byte, last.reason)
+    return min(rows.first_offset, last.header.end_offset - last.header.extent_records)
+
+
+def trimmed(
+    log: ReferenceLog, store: Store, state: QueueState, bounds: Wanted, clock_us: Callable[[], int]
+) -> QueueState:
+    """Take away whole segments, and return the queue after it; raises as :func:`limits`."""
+
+    def commit(now: QueueState) -> ReferenceObject | None:
+        # Looked at anew for each try: whoever has registered since comes first.
+        now_us = clock_us()
+        return trim_after(now, limits(store, now, bounds, now_us), now_us)
+
+    return log.add(log.refresh(state), commit)
 
 
 def _checked(path: str, before: Mapping[int, int], ends: tuple[int, ...]) -> dict[int, int]:

@@ -9,6 +9,9 @@ import secrets
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from threading import Lock
+
+import pyarrow.compute as pc
 
 from cec_store.errors import CorruptLog, NotAQueue, QueueReplaced, StorageError
 from cec_store.format.by_reference.commits import ReferenceObject, floor_of
@@ -18,9 +21,10 @@ from cec_store.format.frame import (
     SegmentHeader,
     decode_segment_header,
 )
-from cec_store.partitioned.by_reference.ages import DOUBT_US
-from cec_store.partitioned.by_reference.commit_mark import ADVICE, CommitMark
-from cec_store.partitioned.by_reference.queue_state import QueueState
+from cec_store.format.schema import RecordSchema
+from cec_store.ledger.ages import DOUBT_US
+from cec_store.ledger.commit_mark import ADVICE, CommitMark
+from cec_store.ledger.queue_state import QueueState
 from cec_store.storage.names import (
     COMMITS_PER_FOLDER,
     LOG_FOLDER,
@@ -32,6 +36,10 @@ from cec_store.storage.stores.proving import prove_exclusive_creates
 from cec_store.storage.stores.store import Store
 from cec_store.values import MIN_TIMESTAMP_US
 
+_KEPT_BYTES_MAX = 8 << 20
+"""Bytes of followed commits that are kept for who reads their rows: many groups of 1 MiB."""
+_FOLLOWED_MAX = 4096
+"""Followed commits of which salt and ends are remembered."""
 _PROVEN_FOR_S = 60.0
 """Seconds after which a follower in a store proves its newest commit again."""
 _LOOKS = 8
@@ -46,6 +54,12 @@ class ReferenceLog:
         self._store = store
         self._mark = CommitMark(store)
         self._proven_s = time.monotonic()
+        self._kept: dict[str, bytes] = {}
+        """The last commits that were followed and hold rows, oldest first."""
+        self._followed_ends: dict[int, tuple[int, tuple[int, ...]]] = {}
+        """Salt and ends of the last commits that were followed, by number."""
+        self._keeping = Lock()
+        """Held by whoever adds to these two."""
         self._last: ReferenceObject | None = None
         """The last commit that was read or made, by which its double is known."""
 
@@ -99,12 +113,17 @@ class ReferenceLog:
         looks = 0
         while True:
             try:
-                commit = self._commit(state.number + 1)
+                name = commit_object_name(state.number + 1)
+                data = self._store.read(name)
+                commit = ReferenceObject.decode(
+                    data, self._path(state.number + 1), state.number + 1, with_since=False
+                )
             except FileNotFoundError:
                 state.look.renew()
                 return state
             if (commit.log_id, commit.after) == (state.log_id, (state.number, state.salt)):
                 state = self._after(state, commit)
+                self._keep(name, data, commit)
                 continue
             self.prove(state)
             looks += 1
@@ -330,6 +349,33 @@ class ReferenceLog:
         data = self._store.read(commit_object_name(number))
         return ReferenceObject.decode(data, self._path(number), number)
 
+    def _keep(self, name: str, data: bytes, commit: ReferenceObject) -> None:
+        """Keep a commit that is followed, for who looks for positions or reads its rows next."""
+        with self._keeping:
+            self._followed_ends[commit.number] = (commit.salt, commit.commit.ends)
+            if len(self._followed_ends) > _FOLLOWED_MAX:
+                del self._followed_ends[next(iter(self._followed_ends))]
+        if not pc.any(pc.equal(commit.segments.column("file"), name)).as_py():
+            return
+        with self._keeping:
+            self._kept[name] = data
+            while sum(map(len, self._kept.values())) > _KEPT_BYTES_MAX:
+                del self._kept[next(iter(self._kept))]
+
+    def followed(self, number: int) -> tuple[int, tuple[int, ...]] | None:
+        """Return salt and ends of a commit that was followed lately, and ``None`` of others."""
+        return self._followed_ends.get(number)
+
+    def read(self, name: str, byte: int, size: int) -> bytes:
+        """Return bytes of an object of the queue, without a request where a follower has read it.
+
+        Raises as :meth:`Store.read`.
+        """
+        data = self._kept.get(name)
+        if data is None:
+            return self._store.read(name, byte, size)
+        return data[byte : byte + size]
+
     def _path(self, number: int) -> str:
         return f"{self._store.url}/{commit_object_name(number)}"
 
@@ -437,6 +483,15 @@ class ReferenceLog:
         header = self._header(commit.number)
         if header is not None and header.salt == commit.salt:
             self._store.delete([commit_object_name(commit.number)])
+
+
+def schema_of(store: Store, log: ReferenceLog) -> RecordSchema:
+    """The queue's columns; raises :class:`CorruptLog` where commit 0 does not say them."""
+    schema = log.first().commit.schema
+    if schema is None:
+        path = f"{store.url}/{commit_object_name(0)}"
+        raise CorruptLog(path, 0, "the commit that makes the queue says nothing of its columns")
+    return schema
 
 
 def _salt() -> int:

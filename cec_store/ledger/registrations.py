@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from cec_store.errors import CorruptLog, OutOfRange
 from cec_store.format.by_reference.acknowledgements import PartitionsAcknowledged
-from cec_store.partitioned.by_reference.queue_state import QueueState
+from cec_store.ledger.queue_state import QueueState
 from cec_store.storage.names import (
     acknowledgement_number_of,
     acknowledgement_object_name,

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 import pyarrow.compute as pc
 
 from cec_store.format.frame import SEGMENT_HEADER_BYTES, BadHeader, decode_segment_header
-from cec_store.partitioned.by_reference.ages import GRACE_US, store_now_us
-from cec_store.partitioned.by_reference.queue_state import QueueState
-from cec_store.partitioned.by_reference.reference_log import ReferenceLog
+from cec_store.ledger.ages import GRACE_US, store_now_us
+from cec_store.ledger.queue_state import QueueState
+from cec_store.ledger.reference_log import ReferenceLog
 from cec_store.storage.names import DATA_FOLDER, LOG_FOLDER, commit_object_name
 from cec_store.storage.stores.store import Store
 

@@ -22,7 +22,7 @@ from cec_store.format.by_reference.commits import (
     floor_of,
     since_base,
 )
-from cec_store.partitioned.by_reference.ages import uptime_us
+from cec_store.ledger.ages import uptime_us
 
 _CHUNKS_MAX = 64
 """Each commit adds one to the table; joining them copies it."""
@@ -82,7 +82,9 @@ class QueueState:
 
     @cached_property
     def _by_partition(self) -> tuple[np.typing.NDArray[np.int32], pa.Table]:
-        keys = [("partition", "ascending"), ("first_offset", "ascending")]
+        # Those without records stand before the one whose records follow.
+        names = ("partition", "first_offset", "records")
+        keys = [(name, "ascending") for name in names]
         segments = self.live.sort_by(keys)
         return segments.column("partition").to_numpy(), segments
 

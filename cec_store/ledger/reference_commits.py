@@ -16,8 +16,10 @@ import pyarrow.compute as pc
 
 from cec_store.format.by_reference.commit_body import SEGMENT_COLUMNS, segments_of
 from cec_store.format.by_reference.commits import Operation, ReferenceCommit, ReferenceObject
+from cec_store.format.by_reference.inline import OWN, NumberedFrames
+from cec_store.format.frame import FRAME_HEADER_BYTES, FrameHeader
 from cec_store.format.schema import RecordSchema
-from cec_store.partitioned.by_reference.queue_state import QueueState
+from cec_store.ledger.queue_state import QueueState
 
 RETENTION_SETTING = "retention"
 
@@ -78,6 +80,33 @@ def batch_after(
     return ReferenceObject(state.number + 1, state.log_id, commit, segments_of(rows), now_us)
 
 
+def appended_after(
+    state: QueueState,
+    frames: Sequence[tuple[FrameHeader, bytes]],
+    inline: Sequence[NumberedFrames],
+    now_us: int,
+) -> ReferenceObject:
+    """The commit of a group of frames of a queue of one writer."""
+    headers, before = [header for header, _ in frames], state.commit
+    records = sum(header.record_count for header in headers)
+    row = {
+        "partition": 0,
+        "first_offset": before.ends[0],
+        "records": records,
+        "file": OWN,
+        "byte": 0,
+        "bytes": sum(FRAME_HEADER_BYTES + len(body) for _, body in frames),
+        "salt": inline[0].salt,
+        "least_us": min(header.min_timestamp_us for header in headers),
+        "greatest_us": max(header.max_timestamp_us for header in headers),
+        "frames": len(frames),
+        "written_us": now_us,
+    }
+    commit = replace(_plain(state, Operation.APPEND), ends=(before.ends[0] + records,))
+    rows = segments_of([row])
+    return ReferenceObject(state.number + 1, state.log_id, commit, rows, now_us, inline=inline)
+
+
 def merge_after(
     state: QueueState, merged: pa.Table, into: Sequence[Mapping[str, Any]], now_us: int
 ) -> ReferenceObject | None:
@@ -102,7 +131,9 @@ def trim_after(state: QueueState, limits: Mapping[int, int], now_us: int) -> Ref
     limit_of = np.zeros(len(state.commit.ends), np.int64)
     for number, limit in limits.items():
         limit_of[number] = limit
-    goes = ends <= limit_of[partitions]
+    firsts = live.column("first_offset").to_numpy()
+    # A segment without records stays where the records behind it do.
+    goes = (ends <= limit_of[partitions]) & (firsts < limit_of[partitions])
     if not goes.any():
         return None
     starts = np.array(state.commit.starts, np.int64)

@@ -1,1 +1,0 @@
-"""Queues in stores that cannot append: each group commit is an object. docs/format.md §13."""
