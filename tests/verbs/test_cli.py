@@ -441,7 +441,7 @@ def program(*arguments: object, **options: Any) -> "subprocess.CompletedProcess[
 
 
 def test_version_and_help() -> None:
-    assert re.fullmatch(r"cec-store \d+\.\d+\.\d+\n", run("--version").stdout)
+    assert re.fullmatch(r"cec-store \d+\.\d+\.\d+(a\d+)?\n", run("--version").stdout)
     text = run("--help").stdout
     for verb in ("demo", "extent", "verify", "dump", "replay", "report", "reindex"):
         assert f"`cec-store {verb}`" in CLI_PAGE
