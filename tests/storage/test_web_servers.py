@@ -32,9 +32,11 @@ class PartsOfFiles(Silent):
 
     def send_head(self) -> Any:
         bounds = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
-        if bounds is None:
+        file = Path(self.translate_path(self.path))
+        # What is not there is a 404 for parts of it, too.
+        if bounds is None or not file.exists():
             return super().send_head()
-        data = Path(self.translate_path(self.path)).read_bytes()
+        data = file.read_bytes()
         start, end = int(bounds[1]), int(bounds[2] or len(data) - 1)
         part = data[start : end + 1]
         self.send_response(206 if part else 416)
