@@ -102,7 +102,7 @@ def test_whoever_opens_a_queue_to_append_proves_the_store_once(
         assert probes == 0
         monkeypatch.setattr(proving, "_VALID_S", 0)
         forget_proofs()
-        # An opening of a queue of one writer is a commit, and the next one reads up to four of them.
+        # An opening of a queue of one writer is a commit; the next one reads up to four of them.
         more = 3 if partitions is None else 0
         probes, others = opened()
         assert probes == ROUNDS * RACERS
