@@ -28,7 +28,7 @@ Longs = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Phase:
-    """Batches of random updates, ``rows`` in each; without ``rows`` each key once, in one batch."""
+    """Batches of random updates, ``rows`` in each; without ``rows`` each key once in all."""
 
     name: str
     number: int
@@ -38,14 +38,18 @@ class Phase:
 
     @property
     def total_rows(self) -> int:
-        return self.batches * (self.rows or self.keys)
+        return self.batches * self.rows or self.keys
 
     def updates(self) -> Iterator[tuple[Longs, Longs]]:
         """Keys and amounts of each batch, the same at every call."""
         for batch in range(self.batches):
             dice = np.random.default_rng([self.number, batch])
-            keys = dice.integers(0, self.keys, self.rows) if self.rows else _all(self.keys, dice)
+            keys = dice.integers(0, self.keys, self.rows) if self.rows else self._share(batch)
             yield keys, dice.integers(0, AMOUNTS, len(keys))
+
+    def _share(self, batch: int) -> Longs:
+        every = np.random.default_rng([self.number, 0]).permutation(np.arange(self.keys))
+        return every[batch :: self.batches]
 
     def write(self, folder: Path) -> None:
         """Write the phase below ``folder``."""
@@ -103,7 +107,3 @@ def _rows(*fields: Longs) -> bytes:
     for at, field in enumerate(fields):
         rows[:, 9 + 8 * at : 17 + 8 * at] = field.astype("<i8")[:, None].view(np.uint8)
     return rows.tobytes()
-
-
-def _all(keys: int, dice: np.random.Generator) -> Longs:
-    return dice.permutation(np.arange(keys))

@@ -16,7 +16,7 @@ INDEX_BYTES_PER_KEY = 36
 an index of which a third at least is filled (HashIndex in KeyIndex.scala)."""
 ROWS_MOST = 4
 """Keys and values of the extent take so many times those of live keys at most; docs/spark.md."""
-HEAP_SHARE_OF_ROWS = 4
+HEAP_SHARE_OF_ROWS = 8
 """One in so many bytes of the heap is for rows, unless `memory_bytes` says otherwise."""
 SMALL_EXTENT_RECORDS = 8_192
 """Records of a store's extent below which nothing is renewed."""

@@ -334,7 +334,7 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
 
 private[cecstore] object LiveState {
   /** How many bytes of keys, and of values, one part may hold, unless it is one row; tests make it smaller. */
-  @volatile private[cecstore] var partBytes: Int = 64 << 20
+  @volatile private[cecstore] var partBytes: Int = 16 << 20
 
   /** What a version changes besides rows and indexes. */
   private final case class Counters(oldestId: Int, oldestRow: Int, open: Long, nextOffset: Long)

@@ -21,8 +21,8 @@ private[cecstore] final case class RowMemory(bytesMax: Long, space: () => LocalS
 }
 
 private[cecstore] object RowMemory {
-  /** A quarter of the heap: the rest of it is for batches, shuffles and the collector. */
-  val DefaultBytes: Long = Runtime.getRuntime.maxMemory / 4
+  /** An eighth of the heap: Spark takes more than half of it for batches, and the index of the keys is beside the rows. */
+  val DefaultBytes: Long = Runtime.getRuntime.maxMemory / 8
   private val LeastBytes = 256L << 10
   /** Rows that are about to be written together: the oldest are dropped first, and with them their extent. */
   private[state] val ExtentBytes: Long = 4L << 20
