@@ -414,7 +414,7 @@ OF_LOCAL_ROWS = {
     "lets_go_of_an_extent_that_others_hold": (
         "state/RowMemory.scala", "(1 until all.size).foreach(_ => extent.retain())", "()"
     ),
-    "leaves_the_last_end_out": ("format/Rows.scala", "else (count + 1) * 4L", "else count * 4L"),
+    "leaves_the_last_end_out": ("format/Rows.scala", "(count + 1) * 4L", "(count * 4L)"),
     "gives_out_room_that_is_taken": (
         _LOCAL, "free_.put(at + bytes, room - bytes)", "free_.put(at, room)"
     ),
