@@ -84,8 +84,8 @@ private[cecstore] final class LocalSpace(
 }
 
 private[cecstore] object LocalSpace {
-  /** For extents that nobody has let go of, as of a state that a failed task has left. */
-  private[local] val cleaner: Cleaner = Cleaner.create()
+  /** For what nobody has let go of, as of a state that a failed task has left. */
+  private[cecstore] val cleaner: Cleaner = Cleaner.create()
   private val FileBytes = 256L << 20
 
   /** That of this process, in Spark's local folders. */

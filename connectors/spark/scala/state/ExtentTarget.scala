@@ -11,7 +11,7 @@ private[cecstore] final case class ExtentTarget(factor: Double, maxRecords: Opti
     math.max(asked, (openWindows * FactorMin).toLong)
   }
 
-  /** The most bytes that the extent's keys and values may have, dead ones included: all of it is in the heap. */
+  /** The most bytes that the extent's keys and values may have, dead ones included: all of it is in the heap or in local files. */
   def bytesMax(liveBytes: Long): Long = math.max(FloorBytes, (liveBytes * math.max(factor, HeldFactor.toDouble)).toLong)
 
   /** Why the open windows alone are more than what is asked for, if they are: by what loads have taken, not by what is aimed at. */
@@ -29,7 +29,7 @@ private[cecstore] object ExtentTarget {
   val FrameCostRecords = 128L
   /** Nearer to the open windows, almost every commit would write all of them again. */
   private val FactorMin = 1.1
-  /** Whatever the target, dead rows may not fill the heap. */
+  /** Whatever the target, dead rows may not fill the heap and the local files. */
   private val HeldFactor = 4L
   private val FloorBytes = 4L << 20
   /** An extent of so few records is read in no time. */

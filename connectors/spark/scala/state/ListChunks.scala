@@ -121,8 +121,8 @@ private[cecstore] object ListChunks {
   def chunkCount(rows: Rows, row: Int): Int =
     if (rows.valueLength(row) != HeadBytes) 0
     else {
-      val head = Format.littleEndian(rows.value(row))
-      if (head.getInt() == 0) head.getInt() else 0
+      val (base, head) = (rows.valueBase, rows.valueOffset(row))
+      if (Platform.getInt(base, head) == 0) Platform.getInt(base, head + 4) else 0
     }
 
   /** How many bytes of a chunk's values an older version had. */
@@ -136,7 +136,7 @@ private[cecstore] object ListChunks {
 
   /** Which chunk it is. */
   def chunkNumber(rows: Rows, row: Int): Int =
-    ByteBuffer.wrap(rows.key(row)).getInt(rows.keyLength(row) - NumberBytes)
+    ByteBuffer.wrap(rows.keyArray(row)).getInt(rows.keyFrom(row) + rows.keyLength(row) - NumberBytes)
 
   /** The key of the list that a chunk is of. */
   def listKey(rows: Rows, row: Int): Array[Byte] = {

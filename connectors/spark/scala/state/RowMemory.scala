@@ -1,7 +1,6 @@
 package org.apache.spark.sql.cecstore.state
 
 import java.io.IOException
-import java.lang.ref.Cleaner
 import java.util.ArrayDeque
 import java.util.concurrent.atomic.AtomicLong
 import scala.jdk.CollectionConverters._
@@ -27,7 +26,6 @@ private[cecstore] object RowMemory {
   /** Rows that are about to be written together: the oldest are dropped first, and with them their extent. */
   private[state] val ExtentBytes: Long = 4L << 20
   private[state] val held = new AtomicLong
-  private[state] val cleaner: Cleaner = Cleaner.create()
   val Default: RowMemory = RowMemory(DefaultBytes)
 
   /** What one state holds, counted with those of all others until it is gone. */
@@ -43,7 +41,7 @@ private[cecstore] object RowMemory {
 private[state] final class HeapParts(rows: RowsTable, memory: RowMemory) {
   private val parts = new ArrayDeque[Rows]
   private val share = new RowMemory.Share
-  RowMemory.cleaner.register(this, share)
+  LocalSpace.cleaner.register(this, share)
 
   def addNewest(part: Rows): Unit = if (part.isInHeap) { parts.addLast(part); share.add(part.usedBytes) }
   def addOldest(part: Rows): Unit = if (part.isInHeap) { parts.addFirst(part); share.add(part.usedBytes) }
