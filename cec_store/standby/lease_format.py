@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from enum import Enum, IntEnum
 from typing import NamedTuple
 
-from cec_store.errors import CorruptLog, upgrade_needed
+from cec_store.errors import CorruptLog, unknown_version, upgrade_needed
 from cec_store.format.checksum import crc_is_right, with_crc
 
 VERSION = 1
@@ -128,7 +128,7 @@ def decode_tenure(data: bytes, path: str) -> Tenure:
         fields = json.loads(data)
         version = fields.pop("version")
         if version != VERSION:
-            raise upgrade_needed(path, f"format version {version}; this release reads {VERSION}")
+            raise upgrade_needed(path, unknown_version(version, VERSION))
         kinds = {"kept_in": KeptIn(fields["kept_in"]), "cause": Cause(fields["cause"])}
         tenure = Tenure(**{**fields, **kinds})
         numbers = (tenure.number, tenure.period_us, tenure.misses)
