@@ -348,8 +348,23 @@ def test_a_node_that_cannot_take_over_leaves_it_to_another(
     running.end("c")
     assert running.primary() == "b"
     assert running.nodes["a"].note.reason == "its input is gone"
+    running.wait(lambda: told_of(running, "a").state is NodeState.REFUSED, "a tells of it")
     with pytest.raises(StandbyRefused, match="its input is gone"):
-        wait_until_warm(running.output, "a", timeout_s=1.0)
+        wait_until_warm(running.output, "a", timeout_s=30.0)
+
+
+def told_of(running: NodeThreads, name: str) -> NodeNote:
+    (lease,) = seen_leases(leases_of(running.output))
+    return next(member.note for member in lease.nodes if member.name == name)
+
+
+def test_a_standby_that_was_killed_while_warm_is_not_warm(tmp_path: Path) -> None:
+    leases = leases_of(tmp_path)
+    note = encode_note(NodeNote(NodeState.READY, 3, 3))
+    lease = leases.hold(node_lease("primary", "a"), keep_alive=KEEP_ALIVE, note=lambda: note)
+    assert wait_until_warm(tmp_path, "a", timeout_s=30.0)
+    lease.abandon()
+    assert not wait_until_warm(tmp_path, "a", timeout_s=0.2)
 
 
 def test_standbys_are_listed_and_waited_for(running: NodeThreads) -> None:

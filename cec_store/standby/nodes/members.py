@@ -38,6 +38,7 @@ class Members:
         self._watches: dict[str, Watch] = {}
         self._listed_s: float | None = None
         self._unsure = True
+        self._heard: frozenset[str] = frozenset()
 
     def look(self) -> list[Member]:
         """Return the nodes by name; each is alive until it has been silent for long enough.
@@ -46,12 +47,15 @@ class Members:
             StorageError: the place cannot be read.
         """
         self._list()
-        members, self._unsure = [], False
+        members, heard, self._unsure = [], set(), False
         for name, watch in sorted(self._watches.items()):
             seen = watch.look()
             self._unsure |= seen.sign is Sign.ALIVE and not (seen.has_moved and watch.note)
+            if seen.is_alive:
+                heard.add(name)
             note = decode_note(watch.note) or NodeNote()
             members.append(Member(name, seen.sign, note))
+        self._heard = frozenset(heard)
         return members
 
     def _list(self) -> None:
@@ -69,6 +73,14 @@ class Members:
     def are_unsure(self) -> bool:
         """True until each node has given a sign of life with a note, or is known to be silent."""
         return self._unsure
+
+    @property
+    def heard(self) -> frozenset[str]:
+        """Names of the nodes that live and have given a sign of life since the watch began.
+
+        Any other note may be what a node left that was killed long ago.
+        """
+        return self._heard
 
     @property
     def pause_s(self) -> float:

@@ -28,8 +28,9 @@ def wait_until_warm(
     """Return True once a standby is warm, and False if none is within ``timeout_s`` seconds.
 
     A node is warm once it has read all of the log that was there when it began to follow, and
-    lacks at most ``lag_max`` records now (``None``: any number). A primary is warm. Nothing is
-    written.
+    lacks at most ``lag_max`` records now (``None``: any number). A primary is warm. A node counts
+    once it has given a sign of life during this call, so that a note left by a killed one does not.
+    Nothing is written.
 
     Args:
         place: The queue or checkpoint whose nodes these are.
@@ -55,7 +56,8 @@ def wait_until_warm(
     end_s = clock() + timeout_s
     try:
         while True:
-            if _is_warm(members.look(), node, lag_max):
+            seen = members.look()
+            if _is_warm([m for m in seen if m.name in members.heard], node, lag_max):
                 return True
             if clock() >= end_s:
                 return False
@@ -72,6 +74,6 @@ def _is_warm(members: Sequence[Member], node: str | None, lag_max: int | None) -
         is_asked = note.state is NodeState.READY if node is None else member.name == node
         is_warm = note.state in (NodeState.READY, NodeState.PRIMARY)
         is_near = lag_max is None or (note.lag is not None and note.lag <= lag_max)
-        if is_asked and is_warm and is_near and member.is_alive:
+        if is_asked and is_warm and is_near:
             return True
     return False
