@@ -58,8 +58,8 @@ class LocalFolder:
             return stat.S_ISDIR(os.stat(self.path).st_mode)
         return False
 
-    def make(self) -> None:
-        """Create the directory, and those above it, and make their names durable.
+    def make(self) -> list[str]:
+        """Create the directory, and those above it, durably; return the paths that were not there.
 
         From the top down, each name on disk before anything is made below it. One that is there
         already may have been made by a process that died before its name was on disk.
@@ -70,13 +70,16 @@ class LocalFolder:
                 missing.append(above)
             with suppress(PermissionError):  # of somebody else's folder; it was not made here
                 _sync_directory(os.path.dirname(above))
+            made = []
             for path in reversed(missing):
                 try:
                     os.mkdir(path)
+                    made.append(path)
                 except FileExistsError:
                     if not os.path.isdir(path):
                         raise NotAQueue(f"{path}: a file is in the way of a folder") from None
                 _sync_directory(os.path.dirname(path))
+            return made
 
     def folder(self, name: str) -> LocalFolder:
         """A folder inside this one."""

@@ -1,8 +1,9 @@
 """Queues on mounts, with a writer that is killed: rows that were acknowledged are there afterwards.
 
-Run by hand as root, with /dev/fuse and the Debian packages bindfs, rclone and fuse3:
-`PYTHONPATH=tests .venv/bin/python -m places.mounts`. Prints a line a mount for docs/where.md, and
-fails where rows were lost. Mounts are made below a temporary folder and taken away again.
+Run by hand as root, with /dev/fuse, loop devices and the Debian packages that serve each mount:
+`PYTHONPATH=tests .venv/bin/python -m places.mounts NAME`; without a name all mounts, one after the
+other. Prints a line a mount for docs/where.md, and fails where rows were lost. Mounts are made
+below a temporary folder and taken away again (places.mount_kinds).
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from datetime import date
 from pathlib import Path
 
@@ -23,71 +24,43 @@ import pyarrow as pa
 import cec_store
 from cec_store.errors import CecError
 from cec_store.storage.mounts import mount_of
+from places.mount_kinds import MOUNTS, Made, Served
 
 SCHEMA = pa.schema([("n", pa.int64())])
 KILLS = 5
 ROWS_A_KILL = 40
-Made = tuple[list[str], bool]
-"""A command that mounts, and whether it stays until it is ended."""
-
-
-def tmpfs(low: Path, point: Path) -> Made:
-    return ["mount", "-t", "tmpfs", "none", str(point)], False
-
-
-def bindfs(low: Path, point: Path) -> Made:
-    return ["bindfs", str(low), str(point)], False
-
-
-def overlay(*options: str) -> Callable[[Path, Path], Made]:
-    def made(low: Path, point: Path) -> Made:
-        for name in ("lower", "upper", "work"):
-            (low / name).mkdir()
-        folders = f"lowerdir={low}/lower,upperdir={low}/upper,workdir={low}/work"
-        given = ",".join((folders, *options))
-        return ["mount", "-t", "overlay", "overlay", "-o", given, str(point)], False
-
-    return made
-
-
-def rclone(mode: str) -> Callable[[Path, Path], Made]:
-    def made(low: Path, point: Path) -> Made:
-        cache = f"--cache-dir={point.parent}/cache"
-        words = ["rclone", "mount", "--config", "/dev/null", "--vfs-cache-mode", mode, cache]
-        return [*words, f":local:{low}", str(point)], True
-
-    return made
-
-
-MOUNTS: dict[str, Callable[[Path, Path], Made]] = {
-    "tmpfs": tmpfs,
-    "overlay": overlay(),
-    "overlay, volatile": overlay("volatile"),
-    "bindfs": bindfs,
-    **{f"rclone, {mode}": rclone(mode) for mode in ("off", "minimal", "writes", "full")},
-}
 
 
 @contextmanager
-def mounted(make: Callable[[Path, Path], Made]) -> Iterator[Path]:
+def mounted(made: Made) -> Iterator[Path]:
     """A folder that is mounted."""
-    with tempfile.TemporaryDirectory() as work:
+    with tempfile.TemporaryDirectory() as work, ExitStack() as servers:
         low, point = Path(work) / "low", Path(work) / "point"
         low.mkdir()
         point.mkdir()
-        command, stays = make(low, point)
-        process = subprocess.Popen(command)
+        served = Served(low, point, servers)
+        command = made(served)
+        process = subprocess.Popen(command, cwd=work)
         try:
-            wait_for(point, process, stays)
+            wait_for(point, process, served.stays)
             yield point
         finally:
-            subprocess.run(["umount", str(point)], check=True)
+            unmount(point)
             process.wait(timeout=30)
+
+
+def unmount(point: Path) -> None:
+    """Take a mount away; one that was served may be in use for a moment longer."""
+    for _ in range(50):
+        if subprocess.run(["umount", str(point)], check=False).returncode == 0:
+            return
+        time.sleep(0.2)
+    raise TimeoutError(f"{point} cannot be unmounted")
 
 
 def wait_for(point: Path, process: subprocess.Popen[bytes], stays: bool) -> None:
     if not stays:
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=60) == 0, f"{process.args} ended with {process.returncode}"
     for _ in range(100):
         mount = mount_of(str(point))
         if mount is not None and mount.point == str(point):

@@ -164,8 +164,10 @@ def test_a_link_that_a_user_space_file_system_lacks_has_its_reason(
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(os, "link", fail)
+    place = mounted("fuse.rclone") / "q"
     with pytest.raises(NoExclusiveCreate, match="no hard links"):
-        LocalStore(mounted("fuse.rclone") / "q").create("a", [b"x"])
+        LocalStore(place).create("folder/a", [b"x"])
+    assert not place.exists(), "what was made for it is gone again"
     # A local disk that says so is broken, and has links.
     with pytest.raises(StorageError, match=os.strerror(number)) as raised:
         LocalStore(mounted("ext4") / "q").create("a", [b"x"])

@@ -55,7 +55,8 @@ class LocalStore:
 
         Raises:
             DurabilityLost: it is there, but a power cut may take its name.
-            NoExclusiveCreate: this file system has no hard links.
+            NoExclusiveCreate: this file system has no hard links; folders that were made for it
+                are gone again.
         """
         folder, last = self._folder_of(name)
         path = os.path.join(folder.path, last)
@@ -63,9 +64,17 @@ class LocalStore:
         if os.path.lexists(path):
             raise _taken(path)
         hidden = os.path.join(folder.path, f".{last}.{secrets.token_hex(8)}.tmp")
+        made: list[str] = []
         try:
-            self._write(folder, hidden, parts)
+            made = self._write(folder, hidden, parts)
             _link(hidden, path)
+        except NoExclusiveCreate:
+            with suppress(OSError):
+                os.unlink(hidden)
+                for empty in reversed(made):
+                    os.rmdir(empty)
+            self._durable_folders.difference_update(made)
+            raise
         finally:
             with suppress(OSError):
                 os.unlink(hidden)
@@ -75,15 +84,17 @@ class LocalStore:
             what = "is there, but its name could not be put on disk and may go with the power"
             raise DurabilityLost(f"{path}: {what}; read it again before relying on it") from error
 
-    def _write(self, folder: LocalFolder, path: str, parts: Sequence[bytes]) -> None:
+    def _write(self, folder: LocalFolder, path: str, parts: Sequence[bytes]) -> list[str]:
+        """Write a file, and return the folders that were made for it."""
         # Once for each folder: whoever has made it may not have put its name on disk yet.
+        made = []
         if folder.path not in self._durable_folders:
-            folder.make()
+            made = folder.make()
             self._durable_folders.add(folder.path)
         try:
             descriptor = _created(path)
         except FileNotFoundError:  # somebody has removed it
-            folder.make()
+            made = folder.make()
             descriptor = _created(path)
         file = LocalFile(descriptor)
         try:
@@ -92,6 +103,7 @@ class LocalStore:
             file.sync()
         finally:
             file.close()
+        return made
 
     def read(self, name: str, byte: int = 0, size: int | None = None) -> bytes:
         check_range(byte, size)

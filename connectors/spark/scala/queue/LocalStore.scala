@@ -1,16 +1,17 @@
 package org.apache.spark.sql.cecstore.queue
 
 import java.io.{File, FileNotFoundException, IOException, RandomAccessFile}
-import java.nio.file.{DirectoryNotEmptyException, FileAlreadyExistsException, NoSuchFileException}
+import java.nio.file.{DirectoryNotEmptyException, FileAlreadyExistsException, FileSystemException, NoSuchFileException}
 import java.nio.file.{Files, Path}
 import java.nio.file.LinkOption.NOFOLLOW_LINKS
 import java.nio.file.attribute.BasicFileAttributes
 import java.security.SecureRandom
 import java.util.concurrent.{ConcurrentHashMap, TimeUnit}
-import scala.util.Using
+import scala.jdk.CollectionConverters._
+import scala.util.{Try, Using}
 import org.apache.spark.sql.cecstore.CecLogException
 import org.apache.spark.sql.cecstore.format.Interrupts
-import org.apache.spark.sql.cecstore.log.LocalFiles
+import org.apache.spark.sql.cecstore.log.{LocalFiles, Mounts}
 
 /**
  * Files, each made whole under a hidden name and then linked to its own: Hadoop's local file system
@@ -28,11 +29,16 @@ private[cecstore] final class LocalStore(root: Path) extends Store {
     // Most losers learn it here. What decides is the link.
     if (Files.exists(path)) throw new FileAlreadyExistsException(path.toString)
     val folder = path.getParent
-    makeDurably(folder)
+    val made = makeDurably(folder)
     val hidden = folder.resolve(f".${path.getFileName}.${random.nextLong()}%016x.tmp")
     try {
       write(hidden, folder, parts)
       link(hidden, path)
+    } catch {
+      case e: NoHardLinks =>
+        Try((hidden +: made).foreach(Files.deleteIfExists(_)))
+        durable.removeAll(made.asJava)
+        throw e
     } finally Files.deleteIfExists(hidden)
     try LocalFiles.syncNames(folder) catch {
       case e: IOException if Interrupts.isOne(e) => throw e
@@ -59,12 +65,11 @@ private[cecstore] final class LocalStore(root: Path) extends Store {
   private def link(hidden: Path, path: Path): Unit = try Files.createLink(path, hidden) catch {
     // A network file system that lost its reply answers its own second try so.
     case e: FileAlreadyExistsException => if (!Files.isSameFile(hidden, path)) throw e
-    case e: UnsupportedOperationException => throw new CecLogException(
-      s"$path: this file system has no hard links, by which a file is made once and whole; use another", e,
-      Map("path" -> path.toString))
+    case e: FileSystemException if lacksLinks(e.getReason, Mounts.isRemote(path)) => throw new NoHardLinks(path, e)
   }
 
-  private def makeDurably(folder: Path): Unit = {
+  /** Make a folder and put its name on disk; returns those that were absent, the deepest first. */
+  private def makeDurably(folder: Path): Seq[Path] = {
     val absent = LocalFiles.makeFolder(folder)
     // Whoever has made a folder may not have put its name on disk yet.
     val ours = LocalFiles.above(folder).toVector.takeWhile(_.startsWith(top)).filterNot(durable.contains)
@@ -72,6 +77,7 @@ private[cecstore] final class LocalStore(root: Path) extends Store {
       if (Files.isReadable(each.getParent)) LocalFiles.syncNames(each.getParent)
       if (each != folder.toAbsolutePath) durable.add(each)
     }
+    absent
   }
 
   override def read(name: String, byte: Long, size: Long): Array[Byte] = {
@@ -120,6 +126,18 @@ private[cecstore] final class LocalStore(root: Path) extends Store {
 }
 
 private[cecstore] object LocalStore {
+  private[queue] final class NoHardLinks(path: Path, cause: FileSystemException) extends CecLogException(
+    s"$path: this file system has no hard links, by which a file is made once and whole; use another " +
+      s"(${cause.getReason})", cause, Map("path" -> path.toString))
+
+  private val NoLinks = Set("Operation not permitted", "Operation not supported", "Function not implemented", "Too many links")
+  /** A broken disk says so as well, but not on a mount whose program may lack the call. */
+  private val NoLinksRemotely = Set("Input/output error", "Numerical result out of range")
+
+  /** The JVM hands on the words of the C library, and no number. */
+  private def lacksLinks(reason: String, isRemote: Boolean): Boolean =
+    NoLinks(reason) || (isRemote && NoLinksRemotely(reason))
+
   /** Refuse by name whatever is no regular file: a link, a FIFO, a device. One that is not there passes. */
   private[queue] def requireRegular(path: Path): Unit = {
     val kind = try Some(Files.readAttributes(path, classOf[BasicFileAttributes], NOFOLLOW_LINKS)) catch {

@@ -30,6 +30,7 @@ object Programs {
     "replacedQueues" -> LogObjects.replaced,
     "addCommits" -> LogObjects.add,
     "deleteOldCommits" -> LogObjects.deleteOld,
+    "createObject" -> LogObjects.create,
     "replicaWalk" -> ReplicaWalk.run,
     "replicaRules" -> Rules.ofReplicas,
     "driverRules" -> DriverRules.run,

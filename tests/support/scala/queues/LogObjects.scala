@@ -77,6 +77,16 @@ private[cecstore] object LogObjects {
     }.toMap
   }
 
+  /** Create the object `name` of the store at `path`, and say what came of it. */
+  def create(words: Arguments): Programs.Result = {
+    val store = new LocalStore(Paths.get(words.text("path")))
+    val outcome = try { store.create(words.text("name"), Iterator("x".getBytes)); "made" } catch {
+      case e: java.io.IOException => s"${e.getClass.getSimpleName}: ${e.getMessage}"
+      case e: CecLogException => s"${e.getClass.getSimpleName}: ${e.getMessage}"
+    }
+    Map("outcome" -> outcome)
+  }
+
   /** Delete the old commits of the queue at `path`, and say before which number. */
   def deleteOld(words: Arguments): Programs.Result = {
     val store = new LocalStore(Paths.get(words.text("path")))
