@@ -1,4 +1,4 @@
-"""The power of a real ext4 is cut under a writer at work, again and again, in recovery too."""
+"""The power of a real disk is cut under a writer at work, again and again, in recovery too."""
 
 import os
 import random
@@ -15,7 +15,7 @@ import pytest
 from cec_store.log.epochs import newest_epoch
 from cec_store.queues.appendable_queue import AppendableQueue
 from cec_store.storage.local import LocalFolder
-from support.disks.loop_disk import LoopDisk, folder_in_memory, require_rig
+from support.disks.loop_disk import XFS_BYTES_MIN, LoopDisk, folder_in_memory, require_rig
 from support.processes.writer_processes import Server, require_frames
 from support.runs.suites import Tally
 
@@ -23,13 +23,21 @@ pytestmark = pytest.mark.crash
 
 SYNC_MODES = ("commit", "group", "interval", "none")
 ROUNDS_PER_QUEUE = 20
+ROUNDS = {"ext4": 2_500, "xfs": 500}
+"""Of each sync mode, at full size."""
 
 
-@pytest.fixture(scope="module")
-def disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoopDisk]:
-    require_rig()
+SIZES_BYTES = {"ext4": 64 << 20, "xfs": XFS_BYTES_MIN}
+
+
+@pytest.fixture(scope="module", params=SIZES_BYTES)
+def disk(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LoopDisk]:
+    require_rig(request.param)
     with folder_in_memory(tmp_path_factory.mktemp("disk")) as folder:
-        made = LoopDisk(folder / "image", folder / "mounted", 64 << 20)
+        size_bytes = SIZES_BYTES[request.param]
+        made = LoopDisk(folder / "image", folder / "mounted", size_bytes, request.param)
         yield made
         made.close()
 
@@ -69,7 +77,7 @@ def writes_until_the_cut(disk: LoopDisk, server: Server, path: Path, seed: int, 
 def test_a_power_cut_keeps_what_was_acknowledged(
     sync: str, disk: LoopDisk, server: Server, crash_count: Callable[[int, int], int], tally: Tally
 ) -> None:
-    rounds = crash_count(5, 2_500)
+    rounds = crash_count(5, ROUNDS[disk.kind])
     base_seed = 700_000 + SYNC_MODES.index(sync) * 100_000
     generator = random.Random(base_seed)
     known = frames = recovered = 0

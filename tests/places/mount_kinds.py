@@ -37,6 +37,12 @@ class Served:
         run(*make, str(path))
         return str(path)
 
+    def device(self, *make: str) -> str:
+        """Return a loop device on such an image."""
+        device = run("losetup", "--find", "--show", self.image(*make)).strip()
+        self.servers.callback(run, "losetup", "--detach", device)
+        return device
+
     def start(self, *command: str) -> None:
         """Run a server until the mount is gone."""
         with open(self.low.parent / "server.log", "ab") as log:
@@ -105,6 +111,10 @@ def image_in_user_space(make: list[str], *command: str) -> Made:
         return [word.format(image=image, point=served.point) for word in command]
 
     return made
+
+
+def exfat(served: Served) -> list[str]:
+    return ["mount.exfat-fuse", served.device("mkfs.exfat"), str(served.point)]
 
 
 def over_folder(*command: str, stays: bool = False) -> Made:
@@ -201,17 +211,6 @@ def s3fs(served: Served) -> list[str]:
     return ["s3fs", "bucket", str(served.point), "-o", given]
 
 
-def davfs(served: Served) -> list[str]:
-    port = free_port()
-    served.start("rclone", "serve", "webdav", "--config", "/dev/null", "--addr",
-                 f"127.0.0.1:{port}", f":local:{served.folder('remote')}")  # fmt: skip
-    wait_for_port(port)
-    config = served.low / "davfs2.conf"
-    config.write_text(f"use_locks 0\nask_auth 0\ncache_dir {served.folder('cache')}\n")
-    address = f"http://127.0.0.1:{port}/"
-    return ["mount.davfs", "-o", f"conf={config}", address, str(served.point)]
-
-
 def glusterfs(served: Served) -> list[str]:
     """A volume of one brick on this machine."""
     brick, state = served.folder("brick"), served.folder("state")
@@ -248,16 +247,11 @@ MOUNTS: dict[str, Made] = {
     "encfs": encfs,
     "cryfs": cryfs,
     "fuse2fs": image_in_user_space(["mkfs.ext4", "-q"], "fuse2fs", "{image}", "{point}"),
-    "ntfs-3g": image_in_user_space(
-        ["mkntfs", "-F", "-Q", "-q"], "ntfs-3g", "{image}", "{point}"
-    ),
-    "exfat-fuse": image_in_user_space(["mkfs.exfat"], "mount.exfat-fuse", "{image}", "{point}"),
-    "fusefat": image_in_user_space(
-        ["mkfs.vfat"], "fusefat", "-o", "rw+", "{image}", "{point}"
-    ),
+    "ntfs-3g": image_in_user_space(["mkntfs", "-F", "-Q", "-q"], "ntfs-3g", "{image}", "{point}"),
+    "exfat-fuse": exfat,
+    "fusefat": image_in_user_space(["mkfs.vfat"], "fusefat", "-o", "rw+", "{image}", "{point}"),
     "sshfs": sshfs(),
     "s3fs": s3fs,
-    "davfs2": davfs,
     "glusterfs": glusterfs,
     **{f"rclone, {mode}": rclone(mode) for mode in ("off", "minimal", "writes", "full")},
 }

@@ -1,4 +1,4 @@
-"""An ext4 on a file, whose power can be cut: what was not synced is gone, as the kernel has it."""
+"""An ext4 or XFS on a file, whose power can be cut: what was not synced is gone."""
 
 import ctypes
 import fcntl
@@ -19,18 +19,26 @@ _SHUTDOWN = 0x8004587D
 _NO_LOG_FLUSH = 2
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _JOURNAL_BYTES = 4 << 20
-_TOOLS = ("mkfs.ext4", "losetup")
+_MAKE = {
+    "ext4": (
+        *("mkfs.ext4", "-q", "-F", "-b", "4096", "-N", "256"),
+        *("-J", f"size={_JOURNAL_BYTES >> 20}"),
+    ),
+    "xfs": ("mkfs.xfs", "-q", "-f"),
+}
+XFS_BYTES_MIN = 300 << 20
 
 
-def require_rig() -> None:
+def require_rig(kind: str = "ext4") -> None:
     """Skips, and says why, where the machine cannot do this."""
+    cutting = f"cutting the power of a real {kind} takes"
     if os.geteuid() != 0:
-        pytest.skip("cutting the power of a real ext4 takes root, for a loop device and a mount")
-    missing = [tool for tool in _TOOLS if tool_path(tool) is None]
+        pytest.skip(f"{cutting} root, for a loop device and a mount")
+    missing = [tool for tool in (_MAKE[kind][0], "losetup") if tool_path(tool) is None]
     if missing:
-        pytest.skip(f"cutting the power of a real ext4 takes {' and '.join(missing)}")
+        pytest.skip(f"{cutting} {' and '.join(missing)}")
     if not os.path.exists("/dev/loop-control"):
-        pytest.skip("cutting the power of a real ext4 takes loop devices, and there are none here")
+        pytest.skip(f"{cutting} loop devices, and there are none here")
 
 
 @contextmanager
@@ -76,12 +84,12 @@ def unmount(target: Path) -> None:
 class LoopDisk:
     """Mounted at ``path`` from the start until ``close``."""
 
-    def __init__(self, image: Path, path: Path, size_bytes: int) -> None:
+    def __init__(self, image: Path, path: Path, size_bytes: int, kind: str = "ext4") -> None:
         self.path = path
+        self.kind = kind
         with open(image, "wb") as file:
             file.truncate(size_bytes)
-        journal = f"size={_JOURNAL_BYTES >> 20}"
-        run("mkfs.ext4", "-q", "-F", "-b", "4096", "-J", journal, "-N", "256", image)
+        run(*_MAKE[kind], image)
         self._device = run("losetup", "--find", "--show", image)
         # The loop driver takes a short write for a whole one; of a single page there is none.
         queue = Path("/sys/block", Path(self._device).name, "queue", "max_sectors_kb")
@@ -92,10 +100,10 @@ class LoopDisk:
             self.mount()
         except OSError as error:
             self.close()
-            pytest.skip(f"no ext4 can be mounted here: {error}")
+            pytest.skip(f"no {kind} can be mounted here: {error}")
 
     def mount(self) -> None:
-        mount(self._device, self.path, "ext4")
+        mount(self._device, self.path, self.kind)
         self._mounted = True
 
     def unmount(self) -> None:
