@@ -3,7 +3,7 @@
 Run by hand as root, with /dev/fuse, loop devices and the Debian packages that serve each mount:
 `PYTHONPATH=tests .venv/bin/python -m places.mounts NAME`; without a name all mounts, one after the
 other. Prints a line a mount for docs/where.md, and fails where rows were lost. Mounts are made
-below a temporary folder and taken away again (places.mount_kinds).
+below a temporary folder and taken away again (support.disks.mount_kinds).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import pyarrow as pa
 import cec_store
 from cec_store.errors import CecError
 from cec_store.storage.mounts import mount_of
-from places.mount_kinds import MOUNTS, Made, Served
+from support.disks.mount_kinds import MOUNTS, Made, Served
 
 SCHEMA = pa.schema([("n", pa.int64())])
 KILLS = 5
