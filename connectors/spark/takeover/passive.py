@@ -123,7 +123,7 @@ def _await_turn(
     watch = leases.watch(LEASE)
     require_lease(query_checkpoint, watch)
     with WaitingDriver(leases, rule) as waiting:
-        run_small_queries(session, f"{leases.path}/{LEASES_FOLDER}/warming")
+        run_small_queries(session, f"{leases.path}/{LEASES_FOLDER}/.warming")
         _read(session, query_checkpoint, waiting)
         _log.info("%s: standing by, warm", query_checkpoint.path)
         on_warm()

@@ -21,8 +21,11 @@ _log = logging.getLogger(__name__)
 
 
 def run_small_queries(session: Any, place: str) -> None:
-    """Write a queue and read it again, with an aggregate between, in a folder that is deleted."""
-    folder = f"{place}/{secrets.token_hex(8)}"
+    """Write a queue and read it again, with an aggregate between, in a folder that is deleted.
+
+    Its path is ``place`` and a random ending.
+    """
+    folder = f"{place}-{secrets.token_hex(8)}"
     try:
         rows = session.range(0, _ROWS * _BATCHES, 1, 1).toDF("value")
         rows.write.format("cec").mode("append").save(f"{folder}/rows")

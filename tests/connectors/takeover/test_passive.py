@@ -82,14 +82,15 @@ def test_an_application_below_the_verb_waits_for_its_turn(tmp_path: Path) -> Non
         primary.wait_for("started")
         await_batch(tmp_path, 0)
         drivers.append(standby := Driver(tmp_path, "either", before=verb))
-        reading = tmp_path / "checkpoint" / "leases" / "warming"
+        leases = tmp_path / "checkpoint" / "leases"
         end_s = time.monotonic() + 120
-        while not reading.exists():
+        while not [*leases.glob(".warming-*")]:
             assert time.monotonic() < end_s
             time.sleep(0.02)
         assert standby.events() == []
         primary.send(signal.SIGKILL)
         assert standby.wait_for("started") == 2
+        assert [*leases.glob(".warming-*")] == [], "what the small queries wrote is deleted"
         await_batch(tmp_path, newest(tmp_path) + 2)
     finally:
         for driver in drivers:
