@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import re
 import struct
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from enum import Enum, IntEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from cec_store.errors import CorruptLog, unknown_version, upgrade_needed
 from cec_store.format.checksum import crc_is_right, with_crc
 
 VERSION = 1
+T = TypeVar("T")
 _LEASE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _TENURE = re.compile(r"([0-9]{20})")
 _BEAT = re.compile(r"([0-9]{20})\.([0-9]{20})")
@@ -112,16 +114,18 @@ def rows_name(token: str) -> str:
     return f"{token}.rows"
 
 
-def encode_tenure(tenure: Tenure) -> bytes:
-    """Return the bytes of a tenure's object, as JSON with a version."""
-    return json.dumps({"version": VERSION, **asdict(tenure)}, sort_keys=True).encode()
+def encode_document(facts: Any) -> bytes:
+    """Return the bytes of an object that holds these facts, a dataclass, as JSON with a version."""
+    return json.dumps({"version": VERSION, **asdict(facts)}, sort_keys=True).encode()
 
 
-def decode_tenure(data: bytes, path: str) -> Tenure:
-    """Return the tenure that :func:`encode_tenure` has written.
+def decode_document(
+    data: bytes, path: str, build: Callable[[dict[str, Any]], T], what: str, advice: str
+) -> T:
+    """Return what ``build`` makes of the fields that :func:`encode_document` has written.
 
     Raises:
-        CorruptLog: it is nothing of the kind.
+        CorruptLog: it is nothing of the kind, or ``build`` has raised ``ValueError``.
         UnsupportedVersion: a later release has written it.
     """
     try:
@@ -129,17 +133,25 @@ def decode_tenure(data: bytes, path: str) -> Tenure:
         version = fields.pop("version")
         if version != VERSION:
             raise upgrade_needed(path, unknown_version(version, VERSION))
+        return build(fields)
+    except (ValueError, TypeError, AttributeError, KeyError) as error:
+        raise CorruptLog(path, 0, f"these are not the bytes of {what}", advice) from error
+
+
+def decode_tenure(data: bytes, path: str) -> Tenure:
+    """Return the tenure of an object's bytes; raises as :func:`decode_document`."""
+
+    def build(fields: dict[str, Any]) -> Tenure:
         kinds = {"kept_in": KeptIn(fields["kept_in"]), "cause": Cause(fields["cause"])}
         tenure = Tenure(**{**fields, **kinds})
         numbers = (tenure.number, tenure.period_us, tenure.misses)
         is_sound = all(type(n) is int and 0 < n < 2**63 for n in numbers)
-        is_sound &= type(tenure.holder) is str and bool(_TOKEN.fullmatch(tenure.token))
-    except (ValueError, TypeError, AttributeError, KeyError):
-        is_sound = False
-    if not is_sound:
-        advice = "delete it once nobody holds the lease"
-        raise CorruptLog(path, 0, "these are not the bytes of a lease's holder", advice)
-    return tenure
+        if not (is_sound and type(tenure.holder) is str and _TOKEN.fullmatch(tenure.token)):
+            raise ValueError(tenure)
+        return tenure
+
+    advice = "delete it once nobody holds the lease"
+    return decode_document(data, path, build, "a lease's holder", advice)
 
 
 def encode_beat(token: str, beat: Beat) -> bytes:

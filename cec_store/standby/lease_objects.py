@@ -15,7 +15,7 @@ from cec_store.standby.lease_format import (
     beat_of,
     check_lease_name,
     decode_tenure,
-    encode_tenure,
+    encode_document,
     rows_name,
     tenure_name,
     tenure_of,
@@ -133,7 +133,7 @@ class LeaseObjects:
     def _create(self, tenure: Tenure) -> None:
         name = tenure_name(tenure.number)
         try:
-            self._store.create(name, [encode_tenure(tenure)])
+            self._store.create(name, [encode_document(tenure)])
         except FileExistsError:
             self._store.delete(_row_files(tenure))
             winner = self.tenure(tenure.number)

@@ -58,8 +58,12 @@ class LocalFolder:
             return stat.S_ISDIR(os.stat(self.path).st_mode)
         return False
 
-    def make(self) -> list[str]:
-        """Create the directory, and those above it, durably; return the paths that were not there.
+    def make(self) -> None:
+        """Create the directory, and those above it, and make their names durable."""
+        self.make_absent()
+
+    def make_absent(self) -> list[str]:
+        """Do as :meth:`make`, and return the paths that were not there.
 
         From the top down, each name on disk before anything is made below it. One that is there
         already may have been made by a process that died before its name was on disk.

@@ -30,7 +30,9 @@ def show_checkup(screen: Screen, checkup: Checkup) -> None:
     if not faults:
         screen.line("sound: nothing has to be done", "bold green")
         if checkup.path and checkup.kind not in ("folder", "fleet"):
-            screen.line(f"only headers were read; `cec-store verify {checkup.path}` reads every byte")
+            screen.line(
+                f"only headers were read; `cec-store verify {checkup.path}` reads every byte"
+            )
     else:
         screen.line(f"{counted(faults, 'fault')}: see what to do behind each", "bold red")
 

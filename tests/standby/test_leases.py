@@ -37,7 +37,7 @@ from cec_store.standby.lease_format import (
     decode_beat,
     decode_tenure,
     encode_beat,
-    encode_tenure,
+    encode_document,
 )
 from cec_store.standby.leases import KeepAlive, Leases, Sign, Watch, leases_of
 from cec_store.storage import mounts
@@ -401,7 +401,7 @@ BEAT_BYTES = bytes.fromhex("0123456789abcdef0123456789abcdef29000000000000000100
 
 
 def test_bytes_of_a_tenure_are_as_the_format_says() -> None:
-    assert encode_tenure(TENURE) == TENURE_BYTES
+    assert encode_document(TENURE) == TENURE_BYTES
     assert decode_tenure(TENURE_BYTES, "x") == TENURE
 
 

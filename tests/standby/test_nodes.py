@@ -40,7 +40,7 @@ from cec_store.standby.nodes.orders import (
     Order,
     Orders,
     decode_order,
-    encode_order,
+    encode_document,
     order_name,
 )
 from cec_store.storage.stores.local_store import LocalStore
@@ -401,7 +401,7 @@ def test_bytes_of_notes_and_orders_are_as_the_format_says() -> None:
     assert decode_note(NOTE_BYTES) == NOTE
     assert decode_note(NOTE_BYTES.replace(b"{", b'{"later": 1, ')) == NOTE
     assert NOTE.lag == 2
-    assert encode_order(ORDER) == ORDER_BYTES
+    assert encode_document(ORDER) == ORDER_BYTES
     assert decode_order(ORDER_BYTES, "x") == ORDER
 
 

@@ -5,20 +5,23 @@ Each order says all that is asked for from here on; the one with the highest num
 
 from __future__ import annotations
 
-import json
 import platform
 import re
 import secrets
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from multiprocessing import current_process
+from typing import Any
 
-from cec_store.errors import CorruptLog, UnsupportedVersion, unknown_version, upgrade_needed
-from cec_store.standby.lease_format import check_lease_name
+from cec_store.errors import CorruptLog, UnsupportedVersion
+from cec_store.standby.lease_format import (
+    check_lease_name,
+    decode_document,
+    encode_document,
+)
 from cec_store.standby.lease_objects import LeaseObjects
 
-VERSION = 1
 _ORDER = re.compile(r"([0-9]{20})\.order")
 
 
@@ -52,35 +55,21 @@ def order_of(name: str) -> int | None:
     return int(match[1]) if match else None
 
 
-def encode_order(order: Order) -> bytes:
-    """Return the bytes of an order's object, as JSON with a version."""
-    return json.dumps({"version": VERSION, **asdict(order)}, sort_keys=True).encode()
-
-
 def decode_order(data: bytes, path: str) -> Order:
-    """Return the order that :func:`encode_order` has written.
+    """Return the order of an object's bytes; raises as :func:`decode_document`."""
 
-    Raises:
-        CorruptLog: it is nothing of the kind.
-        UnsupportedVersion: a later release has written it.
-    """
-    try:
-        fields = json.loads(data)
-        version = fields.pop("version")
-        if version != VERSION:
-            raise upgrade_needed(path, unknown_version(version, VERSION))
+    def build(fields: dict[str, Any]) -> Order:
         order = Order(**fields)
         if order.to is not None:
             check_lease_name(order.to)
         is_sound = all(type(n) is int and 0 <= n < 2**63 for n in (order.number, order.after))
         is_sound &= all(type(flag) is bool for flag in (order.is_paused, order.even_if_behind))
-        is_sound &= all(type(text) is str for text in (order.asked_by, order.token))
-    except (ValueError, TypeError, AttributeError, KeyError):
-        is_sound = False
-    if not is_sound:
-        advice = "delete it, and give the order again"
-        raise CorruptLog(path, 0, "these are not the bytes of an order to nodes", advice)
-    return order
+        if not (is_sound and all(type(text) is str for text in (order.asked_by, order.token))):
+            raise ValueError(order)
+        return order
+
+    advice = "delete it, and give the order again"
+    return decode_document(data, path, build, "an order to nodes", advice)
 
 
 class Orders:
@@ -144,5 +133,5 @@ class Orders:
                 token=secrets.token_hex(16),
             )
             with suppress(FileExistsError):
-                self._objects.store.create(order_name(order.number), [encode_order(order)])
+                self._objects.store.create(order_name(order.number), [encode_document(order)])
                 return order

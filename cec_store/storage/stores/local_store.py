@@ -89,12 +89,12 @@ class LocalStore:
         # Once for each folder: whoever has made it may not have put its name on disk yet.
         made = []
         if folder.path not in self._durable_folders:
-            made = folder.make()
+            made = folder.make_absent()
             self._durable_folders.add(folder.path)
         try:
             descriptor = _created(path)
         except FileNotFoundError:  # somebody has removed it
-            made = folder.make()
+            made = folder.make_absent()
             descriptor = _created(path)
         file = LocalFile(descriptor)
         try:
