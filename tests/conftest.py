@@ -50,7 +50,6 @@ SPARK_FILES = (
     "connectors/fleet/test_order.py",
     "connectors/queues/test_jvm_upkeep.py",
     "connectors/queues/test_jvm_logs.py",
-    "storage/test_jvm_links.py",
     "connectors/queues/test_jvm_real_stores.py",
     "connectors/queues/test_jvm_store_faults.py",
     "connectors/provider/test_kills.py",
