@@ -283,7 +283,7 @@ def test_writers_of_both_sides_that_race_lose_nothing(tmp_path: Path) -> None:
     assert state.live.num_rows == state.number
 
 
-# -- a file system without hard links ---------------------------------------------------------------
+# -- a file system without hard links -------------------------------------------------------------
 
 
 def created(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: Order, name: str) -> str:
