@@ -97,6 +97,7 @@ def test_links_are_named_by_titles(page: Path) -> None:
         ("```\n" + "d " * 60 + "\n```", "```\n" + "d " * 60 + "\n```"),
         ("short\nlines", "short\nlines"),
         ("`" + "e " * 60 + "`", "`" + "e " * 60 + "`"),
+        ("``a.`b` " + "g " * 60 + "``", "``a.`b` " + "g " * 60 + "``"),
         ("f" * 99 + " - g", "f" * 99 + " -\ng"),
     ],
 )

@@ -39,7 +39,9 @@ _OF_README = {
         *_PROVIDER, "suites-transforms", "suites-joins", "suites-others",
     ),
     "a restart restores it in about two seconds": ("bench-spark-stores",),
-    "If reading the keys alone takes longer, a warning in the executor's log says so": (),
+    "If reading the keys alone takes longer, a warning in the executor's log says so": (
+        "tests-spark-state",
+    ),
     "There are no snapshots and no pauses": ("bench-papers-cec",),
     "Each batch makes one append per partition": ("tests-spark-state",),
     "inspect a checkpoint": ("tests-plain", "crash-blind"),

@@ -24,7 +24,7 @@ OPENINGS = {"Of", "Who", "Whoever", "Whatever", "What", "Whose", "Whom", "So"}
 _FENCE = re.compile(r" *(```|~~~)")
 _FIXED = re.compile(r" *(\||#|<!--|:::|!!!|\[[^\]]+\]: |-{3,}$|</?(p|div|picture|img|source)\b)")
 _ITEM = re.compile(r"( *)([*+-]|\d+[.)]) +")
-_TOKEN = re.compile(r"(?:`[^`]*`|<[^<> ][^<>]*>|[^\s`<]|<)+")
+_TOKEN = re.compile(r"(?:``.*?``|`[^`]*`|<[^<> ][^<>]*>|[^\s`<]|<)+")
 _LIKE_A_BLOCK = re.compile(r"([-+*#>|=]|\d+[.)]|:::)")
 _SENTENCE_END = re.compile(r"(?<=[.!?:])[)*\"”]* +(?=[*(\"“]*[A-Z`])")
 
