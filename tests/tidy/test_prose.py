@@ -55,6 +55,12 @@ def test_lines_are_short(page: Path) -> None:
         assert prose.wrapped(text) == text
 
 
+@pytest.mark.parametrize("page", prose.PAGES, ids=name_of)
+def test_code_fits_beside_the_menus_of_the_site(page: Path) -> None:
+    """A block of 100 columns fits a window of 1280 px; a wider one has to be scrolled."""
+    assert prose.wide_code(page.read_text("utf-8")) == []
+
+
 @pytest.mark.parametrize("page", STRICT, ids=name_of)
 def test_sentences_begin_with_their_subject(page: Path) -> None:
     assert prose.bad_openings(page.read_text("utf-8")) == []
@@ -104,6 +110,20 @@ def test_links_are_named_by_titles(page: Path) -> None:
 def test_wrapping(text: str, result: str) -> None:
     assert prose.wrapped(text) == result
     assert prose.wrapped(result) == result
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("```\n" + "h" * 101 + "\n```", ["h" * 101]),
+        ("```\n" + "h" * 100 + "\n```", []),
+        ("* a\n\n  ```sh\n  " + "h" * 99 + "\n  ```\n", ["  " + "h" * 99]),
+        ("h" * 101, []),
+        ("| " + "h" * 101, []),
+    ],
+)
+def test_code_rule(text: str, lines: list[str]) -> None:
+    assert prose.wide_code(text) == lines
 
 
 @pytest.mark.parametrize(

@@ -91,6 +91,20 @@ def wrapped(text: str, columns: int = COLUMNS) -> str:
     return "\n".join(lines)
 
 
+def wide_code(text: str, columns: int = COLUMNS) -> list[str]:
+    """Return the lines of code blocks that have more columns."""
+    wide, fence = [], None
+    for line in text.split("\n"):
+        mark = _FENCE.match(line)
+        if fence is None:
+            fence = mark[1] if mark else None
+        elif line.strip() == fence:
+            fence = None
+        elif len(line) > columns:
+            wide.append(line)
+    return wide
+
+
 def sentences(text: str) -> Iterator[str]:
     """Yield the sentences of running text and list items, without code blocks and tables."""
     for is_text, block in blocks(text):
