@@ -664,7 +664,9 @@ def test_a_path_takes_options_and_is_a_stream_as_well(
 ) -> None:
     at = f"cec.{queue_path}"
     late = "'startingTimestamp' = '2026-01-02', 'startingOffsetsByTimestampStrategy' = 'latest'"
-    assert numbers(spark.sql(f"SELECT * FROM {at} WITH ({late}, 'includeMetadata' = 'true')")) == [2]
+    assert numbers(spark.sql(f"SELECT * FROM {at} WITH ({late}, 'includeMetadata' = 'true')")) == [
+        2
+    ]
     said = refused(lambda: spark.sql(f"SELECT * FROM {at} WITH ('begin' = '1')"))
     assert "begin" in said
     earliest = spark.readStream.option("startingOffsets", "earliest").table(at)
