@@ -1,4 +1,4 @@
-"""README: if reading the keys alone takes longer than the recovery time, the executor's log says so."""
+"""The warning of an executor whose keys take longer to read than the recovery time."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Run by connectors/provider/test_unmet_target.py: one batch that counts lines, with a recovery time.
+"""Run by connectors/provider/test_unmet_target.py: one batch, with a recovery time.
 
 Arguments: a folder with `in/`, and the recovery time in seconds. The executor is a process of its
 own, and logs to `executor.log` in the folder.
