@@ -40,7 +40,7 @@ _OF_README = {
     ),
     "a restart restores it in about two seconds": ("bench-spark-stores",),
     "If reading the keys alone takes longer, a warning in the executor's log says so": (
-        "tests-spark-state",
+        "tests-spark-clusters",
     ),
     "There are no snapshots and no pauses": ("bench-papers-cec",),
     "Each batch makes one append per partition": ("tests-spark-state",),
