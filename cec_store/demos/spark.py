@@ -172,7 +172,7 @@ def _second_driver(
             if query not in resumed:
                 resumed[query] = Resumed(**event)
                 watcher.tell(
-                    f"{query} goes on with batch {event['batch']}: its state was read back in "
+                    f"{query} continues with batch {event['batch']}: its state was read back in "
                     f"{event['load_ms']:,} ms ({event['loaded_records']:,} records)"
                 )
             # The last watermark brings one batch more, without a file; a kill may bring one less.

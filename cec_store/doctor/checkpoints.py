@@ -92,7 +92,7 @@ def _provider(place: Place, checkpoint: Checkpoint, session: SparkSession) -> It
     elif place.is_built_in:
         name = next(name for name, kind in BUILT_IN.items() if kind == place.provider)
         label = {"rocksdb": "RocksDB", "hdfs": "Spark's HDFS-backed store"}[name]
-        what = f"this query goes on with {label}, in which it began, whatever the session says"
+        what = f"this query continues with {label}: a checkpoint keeps its provider"
         advice = f"`cec-store adopt {place.path} NEW --yes`, and start it with NEW; nothing, if it "
         yield fault("provider", what, f"{advice}is to stay there")
     elif place.provider != PROVIDER:
@@ -165,6 +165,7 @@ def _sizes(place: Place) -> tuple[list[_LogSize], list[tuple[str, CecError | Fil
     for log in place.logs:
         try:
             reader, last = reader_at(log.folder, place.at(log, version))
+            reader.schema()
             with suppress(RecoveryError):
                 frames = extent_of(reader, last)
                 raw = sum(frame.header.raw_bytes for frame in frames)

@@ -78,8 +78,13 @@ class StateLog:
         return self._read(at, open_footprints)
 
     def extent(self, at: int | str | None = None) -> Extent:
-        """Return the extent that such a rebuild would read; reads headers only."""
-        return self._read(at, extent)
+        """Return the extent that such a rebuild would read; reads headers and a schema only."""
+
+        def measured(lineage: VersionReader) -> Extent:
+            lineage.schema()  # without it no rebuild begins
+            return extent(lineage)
+
+        return self._read(at, measured)
 
     def replay(
         self,
@@ -220,6 +225,7 @@ def _is_sound(tree: StateTree, version: int) -> bool:
 
 
 def _checked(lineage: VersionReader) -> VersionReader:
+    lineage.schema()
     for frame in extent_frames(lineage, lineage.last_frame):
         lineage.check_body(frame)
     return lineage

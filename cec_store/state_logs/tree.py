@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from cec_store.errors import CorruptLog, NotAQueue, OutOfRange, UnsupportedVersion
+from cec_store.errors import CecError, CorruptLog, NotAQueue, OutOfRange, UnsupportedVersion
 from cec_store.format.frame import NONE, SEGMENT_HEADER_BYTES, BadHeader
 from cec_store.format.schema import RecordSchema
 from cec_store.log.frames import Frame
@@ -107,17 +107,20 @@ class StateTree:
             NotAQueue: these segments are those of something else.
             CorruptLog: no segment can be read.
         """
+        damage: CecError | None = None
         for segment in map(self.segment, reversed(self.ids)):
             if segment.schema is None:
                 continue
             try:
                 schema = self.reader(segment.segment_id).schema(segment.schema)
             except BadHeader as error:
-                raise CorruptLog(segment.path, SEGMENT_HEADER_BYTES, str(error)) from None
+                # A version of another segment does not need this one.
+                damage = damage or CorruptLog(segment.path, SEGMENT_HEADER_BYTES, str(error))
+                continue
             if schema.arrow.names != STATE_SCHEMA.arrow.names or schema.key != STATE_SCHEMA.key:
                 raise NotAQueue(f"{segment.path}: a segment, but not one of a state log")
             return schema
-        raise self.segment(self.ids[-1]).error()
+        raise damage or self.segment(self.ids[-1]).error()
 
     def check_body(self, frame: Frame) -> None:
         """Raises :class:`CorruptLog` where a frame's body is not what was written."""

@@ -46,7 +46,7 @@ def changes_verb(
     storage_options: StorageOptions = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write what turned the state at FROM into that at TO."""
+    """Print the changes between the states at FROM and at TO."""
     form = chosen_format(form, output, as_json)
     place = logs_of(path, storage_options)
     own: dict[str, Any]

@@ -83,7 +83,7 @@ def consumers_verb(
     storage_options: StorageOptions = None,
     as_json: AsJson = False,
 ) -> None:
-    """List who the queue keeps its records for; add or drop one; set what it deletes by itself."""
+    """List the consumers of a queue; add or drop one; set the queue's retention."""
     screen = Screen()
     place = place_of(path, storage_options)
     place.require_open()

@@ -95,7 +95,7 @@ def dump_verb(
     storage_options: StorageOptions = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print frames and records as they stand in the log, over damage and on."""
+    """Print the frames and records of a log, skipping damaged regions."""
     place = logs_of(path, storage_options)
     since_offset = since.offset if isinstance(since, Position) else since_offset
     until_offset = until.offset if isinstance(until, Position) else until_offset

@@ -30,7 +30,7 @@ def fork_verb(
     storage_options: StorageOptions = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a checkpoint that runs on from the state at an earlier moment. The old one stays."""
+    """Make a checkpoint that continues from an earlier batch. The old one stays."""
     if [at, batch, version].count(None) != 2:
         raise typer.BadParameter("give one of --at, --batch and --version")
     batch = version - 1 if version is not None else batch
@@ -47,9 +47,9 @@ def fork_verb(
         logs = [log.fields() for log in place.logs]
         screen.document(document(place, True, logs, totals, new=done.path, done=yes, **own))
         return
-    goes_on = "goes on" if yes else "would go on"
+    continues = "continues" if yes else "would continue"
     began = format_timestamp_us(done.timestamp_us)
-    screen.line(f"{done.path}: {goes_on} after batch {done.batch}, which began at {began}")
+    screen.line(f"{done.path}: {continues} after batch {done.batch}, which began at {began}")
     screen.line(
         f"  {done.linked_files:,} files of state linked ({size(done.linked_bytes)}), "
         f"{done.copied_files:,} files copied ({size(done.copied_bytes)})"

@@ -30,7 +30,7 @@ def adopt_verb(
     storage_options: StorageOptions = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a checkpoint in which a query of Spark's own stores goes on with cec-store."""
+    """Make a checkpoint in which a query of Spark's stores continues with cec-store."""
     move = partial(spark.adopt, checkpoint=checkpoint, new=new)
     _move(move, conf, yes, storage_options, as_json)
 
@@ -46,7 +46,7 @@ def release_verb(
     storage_options: StorageOptions = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a checkpoint in which a query of cec-store goes on with one of Spark's own stores."""
+    """Make a checkpoint in which a query continues with one of Spark's own stores."""
     move = partial(spark.release, checkpoint=checkpoint, new=new, provider=provider)
     _move(move, conf, yes, storage_options, as_json)
 
@@ -62,7 +62,7 @@ def repartition_verb(
     storage_options: StorageOptions = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a checkpoint in which a query goes on with another number of partitions of state."""
+    """Make a checkpoint in which a query continues with more or fewer partitions."""
     move = partial(spark.repartition, checkpoint=checkpoint, new=new, partitions=partitions)
     _move(move, conf, yes, storage_options, as_json)
 
@@ -74,7 +74,7 @@ def compare_verb(
     storage_options: StorageOptions = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tell whether two checkpoints hold the same state, by whatever providers."""
+    """Compare the state of two checkpoints, of any providers."""
     screen = Screen(has_bars=not as_json)
     options = storage_options_of(storage_options)
     waiting = screen.waiting("comparing")
@@ -109,8 +109,8 @@ def _move(
     if as_json:
         screen.document({**asdict(done), "done": yes})
         return
-    goes_on = "goes on" if yes else "would go on"
-    screen.line(f"{done.path}: {goes_on} after batch {done.batch}, with {done.provider}")
+    continues = "continues" if yes else "would continue"
+    screen.line(f"{done.path}: {continues} after batch {done.batch}, with {done.provider}")
     if done.partitions is not None:
         screen.line(f"  {done.partitions:,} partitions of state")
     if done.pending is not None:

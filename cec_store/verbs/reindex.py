@@ -19,7 +19,7 @@ def reindex_verb(
     storage_options: StorageOptions = None,
     as_json: AsJson = False,
 ) -> None:
-    """Delete the timestamp index and make it anew from the log. The log is not touched."""
+    """Rebuild the timestamp index from the log. The log is not changed."""
     screen = Screen(has_bars=not as_json)
     place = place_of(path, storage_options)
     with wrong_use():

@@ -49,7 +49,7 @@ def replay_verb(
     storage_options: StorageOptions = None,
     as_json: Annotated[bool, typer.Option("--json", help="As --format jsonl.")] = False,
 ) -> None:
-    """Read a queue's output of some time again; of a state store what was put and removed."""
+    """Read the rows of a queue again, or the puts and removals of a state store."""
     form = Format.JSONL if as_json or form is Format.JSON else form
     if not form.is_text and sys.stdout.isatty():
         raise typer.BadParameter(f"{form.value} is not for a terminal: send it to a file or pipe")

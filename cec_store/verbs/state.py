@@ -41,7 +41,7 @@ def state_verb(
     storage_options: StorageOptions = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write the state at a version or a moment: the keys or windows that are open then.
+    """Print the state at a version or a time: the keys or windows that were open.
 
     What Spark's own providers keep is read by Spark, in a session that is begun for it.
     """

@@ -55,7 +55,7 @@ def tail_verb(
     storage_options: StorageOptions = None,
     as_json: Annotated[bool, typer.Option("--json", help="As --format jsonl.")] = False,
 ) -> None:  # fmt: skip
-    """Show the last rows of a queue, all partitions in commit order; with -f those to come too."""
+    """Show the last rows of a queue, in commit order; -f also waits for new ones."""
     form = Format.JSONL if as_json or form is Format.JSON else form
     if form not in _FORMATS:
         raise typer.BadParameter(f"{form.value} has an end; tail writes table, jsonl or csv")

@@ -60,7 +60,7 @@ def trim_verb(
     storage_options: StorageOptions = None,
     as_json: AsJson = False,
 ) -> None:
-    """Remove segments that no consumer and no restart needs: as asked, or by its retention."""
+    """Delete segments that no consumer and no restart needs, as asked or by the retention."""
     screen = Screen()
     place = place_of(path, storage_options)
     place.require_open()

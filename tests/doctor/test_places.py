@@ -29,6 +29,7 @@ from cec_store.errors import (
     StoreUnreachable,
 )
 from cec_store.format.checksum import with_crc
+from cec_store.format.frame import FRAME_HEADER_BYTES, SEGMENT_HEADER_BYTES
 from cec_store.standby.leases import KeepAlive, leases_of
 from cec_store.storage import mounts
 from cec_store.storage.disk_room import DiskRoom
@@ -127,6 +128,15 @@ def damaged_state(w: World) -> None:
     w.checkpoint()
     for segment in (w.path / "state" / "0" / "1").glob("*.seg"):
         segment.write_bytes(segment.read_bytes()[:-3])
+
+
+def damaged_schema(w: World) -> None:
+    """Of the newest segment, on which the versions before do not build."""
+    query = w.checkpoint()
+    query.restart()
+    query.run(1)
+    newest = max((w.path / "state" / "0" / "1").glob("*.seg"))
+    made.flip(newest, SEGMENT_HEADER_BYTES + FRAME_HEADER_BYTES + 3)
 
 
 def lost_state(w: World) -> None:
@@ -266,9 +276,9 @@ def relative_path(w: World) -> None:
 
 PLACES = [
     Case("a query that began on RocksDB", built_in("rocksdb"), "provider", "fault",
-         "this query goes on with RocksDB", "`cec-store adopt "),
+         "this query continues with RocksDB", "`cec-store adopt "),
     Case("a query that began on Spark's HDFS-backed store", built_in("hdfs"), "provider", "fault",
-         "goes on with Spark's HDFS-backed store", "`cec-store adopt "),
+         "continues with Spark's HDFS-backed store", "`cec-store adopt "),
     Case("a query of an unknown provider", lambda w: w.checkpoint(**{PROVIDER_KEY: "a.Mine"}),
          "provider", "fault", "neither cec-store nor a store of Spark", "that has this class"),
     Case("a checkpoint that keeps Avro", lambda w: w.checkpoint(**{ENCODING: "avro"}),
@@ -280,6 +290,8 @@ PLACES = [
     Case("a queue of a later format", newer_segments, "version", "fault", "format version 9",
          "upgrade cec-store"),
     Case("damaged state", damaged_state, "damage", "fault", "partition 1", "cec-store verify"),
+    Case("a damaged schema of state", damaged_schema, "damage", "fault", "partition 1",
+         "cec-store verify"),
     Case("state of a partition that is lost", lost_state, "damage", "fault", "partition 1",
          "cec-store verify"),
     Case("a damaged queue", damaged_queue, "damage", "fault", "manifest", "cec-store verify"),

@@ -419,6 +419,27 @@ def test_damage_in_the_extent_is_named_with_the_newest_sound_version() -> None:
     assert contents(log_of(folder).rebuild(at=4)) == made[4].state
 
 
+def test_a_damaged_schema_leaves_the_versions_of_older_segments() -> None:
+    folder, made = two_segments()
+    newest, older = name_of(made[-1]), name_of(made[1])
+    assert newest != older
+    folder.flip(newest, 8 * (SEGMENT_HEADER_BYTES + FRAME_HEADER_BYTES + 3))
+    kept = [commit for commit in made if name_of(commit) == older]
+    for commit in kept:
+        assert contents(log_of(folder).rebuild(at=commit.version)) == commit.state
+        assert log_of(folder).checked_version_reader(commit.version).version == commit.version
+    reads: list[Callable[[StateLog], object]] = [StateLog.rebuild, StateLog.checked_version_reader]
+    for read in reads:
+        with pytest.raises(CorruptLog, match=f"newest sound one is {kept[-1].version}") as caught:
+            read(log_of(folder))
+        assert caught.value.path.endswith(newest)
+        assert caught.value.byte == SEGMENT_HEADER_BYTES
+    folder.flip(older, 8 * (SEGMENT_HEADER_BYTES + FRAME_HEADER_BYTES + 3))
+    with pytest.raises(CorruptLog) as caught:
+        log_of(folder)
+    assert caught.value.path.endswith(newest)
+
+
 def test_a_replayed_file_of_another_life_is_refused() -> None:
     folder, made = two_segments()
     elsewhere = MemoryFolder({})

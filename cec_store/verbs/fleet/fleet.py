@@ -36,7 +36,7 @@ app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 @app.callback()
 def _fleet() -> None:
-    """Run Spark queries that are joined by queues as one, and bring them back one by one."""
+    """Run Spark queries that read each other's queues, and recover them one by one."""
 
 
 app.command("checkpoints", epilog=_EXAMPLE + "checkpoints fleets/sales")(checkpoints_verb)
@@ -81,7 +81,8 @@ def run_verb(
         # Before this point a signal may end the process at once, because nothing is driven yet.
         with Sigterm() as sigterm, fleet.start(session, accept=accept) as driver:
             sigterm.calls(driver.end_soon)
-            Screen().note(f"{fleet.folder.path}: runs; `cec-store fleet status | stop` it")
+            path = fleet.folder.path
+            Screen().note(f"{path}: runs; `cec-store fleet stop {path}` ends it")
             driver.wait()
 
 

@@ -129,7 +129,7 @@ def _tell(
             }
         )
         return
-    verb = "goes on" if is_done else "would go on"
+    verb = "continues" if is_done else "would continue"
     screen.line(
         f"{new or path}: {verb} from global checkpoint {checkpoint.number}, of "
         f"{format_timestamp_us(checkpoint.at_us)}"

@@ -36,7 +36,7 @@ def size_verb(
     ] = 2.0,
     as_json: AsJson = False,
 ) -> None:
-    """Work out what a Spark query's state takes: heap, disk, restarts, requests."""
+    """Estimate what a Spark query's state takes: heap, disk, restarts, requests."""
     with wrong_use():
         shape = StateShape(
             keys, key_bytes, value_bytes, changes, partitions * stores, extent_factor,

@@ -84,7 +84,7 @@ def advise_verb(
     storage_options: StorageOptions = None,
     as_json: AsJson = False,
 ) -> None:
-    """Name the cheapest way to be back in time after a failure, and what each way costs."""
+    """Name the cheapest scheme that recovers in time after a failure, and what each costs."""
     row_s = 1 / known_rates().replay_rows_per_s if row_time is None else row_time
     advance = window if advance is None else advance
     if path is None and rate is None:
@@ -127,7 +127,7 @@ class _Subject:
     def refused(self, scheme: Scheme) -> str:
         """Return why a standby of this scheme is refused; empty where it is not."""
         if self.is_spark and scheme in (Scheme.AMNESIA, Scheme.UPSTREAM):
-            return "a Spark query always goes on with the state and the offsets in its checkpoint"
+            return "a Spark query always continues with the state and the offsets in its checkpoint"
         return why_refused(scheme, self.operator, self.chains)
 
     def condition(self, scheme: Scheme) -> str:

@@ -28,6 +28,7 @@ from cec_store import (
 )
 from cec_store.cli import app
 from cec_store.connectors.spark.checkpoint.layout import Checkpoint
+from cec_store.format.frame import FRAME_HEADER_BYTES, SEGMENT_HEADER_BYTES
 from cec_store.inspector.verifying.log import verify
 from cec_store.state_logs.tree import StateTree
 from cec_store.storage import local_files, trees
@@ -402,6 +403,20 @@ def test_damage_that_the_batch_does_not_need_does_not_matter(made: Made, tmp_pat
         check(made, tmp_path / f"new {batch}", batch)
 
 
+def test_a_damaged_schema_of_the_newest_segment_leaves_the_batches_before(
+    made: Made, tmp_path: Path
+) -> None:
+    newest = newest_segment(made)
+    data = bytearray(newest.read_bytes())
+    data[SEGMENT_HEADER_BYTES + FRAME_HEADER_BYTES + 3] ^= 4
+    newest.write_bytes(data)
+    with pytest.raises(CorruptLog, match="the earliest that can be forked is batch 0"):
+        fork(made.path, tmp_path / "new", batch=9)
+    for batch in range(7):
+        fork(made.path, tmp_path / f"new {batch}", batch=batch)
+        check(made, tmp_path / f"new {batch}", batch)
+
+
 @pytest.mark.parametrize("there", ["folder", "file", "link"])
 def test_nothing_is_replaced(made: Made, tmp_path: Path, there: str) -> None:
     new = tmp_path / "new"
@@ -627,7 +642,7 @@ def test_the_verb_forks_at_a_moment_a_batch_or_a_version(made: Made, tmp_path: P
     for number, way in enumerate(ways):
         code, said = run("fork", made.path, *way, tmp_path / f"new {number}", "--yes")
         assert code == 0
-        assert "goes on after batch 5, which began at 2026-01-01T00:00:50Z" in said
+        assert "continues after batch 5, which began at 2026-01-01T00:00:50Z" in said
         check(made, tmp_path / f"new {number}", 5)
 
 
@@ -635,7 +650,7 @@ def test_the_verb_says_what_it_would_do(made: Made, tmp_path: Path) -> None:
     before = all_of(made)
     code, said = run("fork", made.path, "--batch", 5, tmp_path / "new")
     assert code == 0
-    assert "would go on after batch 5" in said
+    assert "would continue after batch 5" in said
     assert said.endswith("do it with --yes\n")
     code, said = run("fork", made.path, "--batch", 5, tmp_path / "new", "--json")
     assert (code, json.loads(said)["done"]) == (0, False)

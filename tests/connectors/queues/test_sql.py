@@ -621,3 +621,79 @@ def test_columns_that_python_wrote_are_read_in_part(session: Any, tmp_path: Path
     assert [tuple(row) for row in found.collect()] == [
         ([1, 2], 7, False), (None, None, True), (None, None, False),
     ]  # fmt: skip
+
+
+# -- a queue by its path ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def queue_path(spark: Any, table: str, tmp_path: Path) -> str:
+    """The path of a queue with two rows, as SQL names it."""
+    spark.sql(f"INSERT INTO {table} VALUES {VALUES}")
+    return f"`{tmp_path}/q`"
+
+
+def test_a_path_has_the_columns_and_rows_of_read_queue(
+    spark: Any, queue_path: str, tmp_path: Path
+) -> None:
+    rows = spark.sql(f"SELECT * FROM cec.{queue_path}")
+    arrow = read_queue(tmp_path / "q").read_all()
+    assert rows.columns == arrow.column_names
+    assert numbers(rows) == sorted(arrow.column("n").to_pylist()) == [1, 2]
+    assert numbers(spark.table(f"CEC.{queue_path}")) == [1, 2]
+
+
+def test_a_path_stands_wherever_a_table_does(spark: Any, queue_path: str) -> None:
+    at = f"cec.{queue_path}"
+    assert numbers(spark.sql(f"SELECT q.n FROM {at} q WHERE q.at >= TIMESTAMP'2026-01-02'")) == [2]
+    joined = f"SELECT a.n FROM {at} a JOIN {at} b ON a.n = b.n + 1"
+    assert numbers(spark.sql(joined)) == [2]
+    within = f"SELECT n FROM trades WHERE n IN (SELECT max(n) FROM {at})"
+    assert numbers(spark.sql(within)) == [2]
+    assert numbers(spark.sql(f"WITH q AS (SELECT * FROM {at}) SELECT * FROM q")) == [1, 2]
+    spark.sql(f"CREATE VIEW seen AS SELECT n FROM {at}")
+    try:
+        spark.sql("INSERT INTO trades VALUES (3, 'x', TIMESTAMP'2026-01-03 00:00:00')")
+        assert numbers(spark.table("seen")) == [1, 2, 3]
+    finally:
+        spark.sql("DROP VIEW seen")
+
+
+def test_a_path_takes_options_and_is_a_stream_as_well(
+    spark: Any, queue_path: str, tmp_path: Path
+) -> None:
+    at = f"cec.{queue_path}"
+    late = "'startingTimestamp' = '2026-01-02', 'startingOffsetsByTimestampStrategy' = 'latest'"
+    assert numbers(spark.sql(f"SELECT * FROM {at} WITH ({late}, 'includeMetadata' = 'true')")) == [
+        2
+    ]
+    said = refused(lambda: spark.sql(f"SELECT * FROM {at} WITH ('begin' = '1')"))
+    assert "begin" in said
+    earliest = spark.readStream.option("startingOffsets", "earliest").table(at)
+    assert streamed(earliest, tmp_path / "stream") == [1, 2]
+
+
+def test_a_path_without_a_queue_is_refused_by_its_name(spark: Any, tmp_path: Path) -> None:
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "a.txt").write_text("mine")
+    for name in ("notes", "none"):
+        said = refused(lambda name=name: spark.sql(f"SELECT * FROM cec.`{tmp_path}/{name}`"))
+        assert f"{tmp_path}/{name}" in said
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_table_of_a_database_goes_before_a_path(spark: Any, queue_path: str) -> None:
+    spark.sql("CREATE DATABASE cec")
+    try:
+        spark.sql("CREATE TABLE cec.other USING parquet AS SELECT 7 AS n")
+        assert numbers(spark.sql("SELECT * FROM cec.other")) == [7]
+        assert numbers(spark.sql(f"SELECT * FROM cec.{queue_path}")) == [1, 2]
+    finally:
+        spark.sql("DROP DATABASE cec CASCADE")
+    spark.conf.set("spark.sql.runSQLOnFiles", "false")
+    try:
+        assert "TABLE_OR_VIEW_NOT_FOUND" in refused(
+            lambda: spark.sql(f"SELECT * FROM cec.{queue_path}")
+        )
+    finally:
+        spark.conf.unset("spark.sql.runSQLOnFiles")

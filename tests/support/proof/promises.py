@@ -39,7 +39,9 @@ _OF_README = {
         *_PROVIDER, "suites-transforms", "suites-joins", "suites-others",
     ),
     "a restart restores it in about two seconds": ("bench-spark-stores",),
-    "If reading the keys alone takes longer, a warning in the executor's log says so": (),
+    "If reading the keys alone takes longer, a warning in the executor's log says so": (
+        "tests-spark-clusters",
+    ),
     "There are no snapshots and no pauses": ("bench-papers-cec",),
     "Each batch makes one append per partition": ("tests-spark-state",),
     "inspect a checkpoint": ("tests-plain", "crash-blind"),
@@ -101,7 +103,9 @@ _OF_DURABILITY = {
     "The **index** is derived, never synced, and proven row by row": ("crash-index",),
     "**Ctrl-C**, or any exception that a signal handler raises": ("crash-interrupts",),
     "a queue, a consumer and a runner belong to the process": ("tests-plain",),
-    "**What is no regular file** (a FIFO, a device, a folder, a link) is refused": ("tests-plain",),
+    "**A file that is not regular** (a FIFO, a device, a folder, a link) is refused": (
+        "tests-plain",
+    ),
     "a version that Spark committed is there, or reading it says by name": (
         *_PROVIDER, "crash-spark-clusters",
     ),

@@ -24,7 +24,7 @@ OPENINGS = {"Of", "Who", "Whoever", "Whatever", "What", "Whose", "Whom", "So"}
 _FENCE = re.compile(r" *(```|~~~)")
 _FIXED = re.compile(r" *(\||#|<!--|:::|!!!|\[[^\]]+\]: |-{3,}$|</?(p|div|picture|img|source)\b)")
 _ITEM = re.compile(r"( *)([*+-]|\d+[.)]) +")
-_TOKEN = re.compile(r"(?:`[^`]*`|<[^<> ][^<>]*>|[^\s`<]|<)+")
+_TOKEN = re.compile(r"(?:``.*?``|`[^`]*`|<[^<> ][^<>]*>|[^\s`<]|<)+")
 _LIKE_A_BLOCK = re.compile(r"([-+*#>|=]|\d+[.)]|:::)")
 _SENTENCE_END = re.compile(r"(?<=[.!?:])[)*\"”]* +(?=[*(\"“]*[A-Z`])")
 
@@ -89,6 +89,20 @@ def wrapped(text: str, columns: int = COLUMNS) -> str:
         is_long = is_text and any(len(line) > columns for line in block)
         lines += filled(block, columns) if is_long else block
     return "\n".join(lines)
+
+
+def wide_code(text: str, columns: int = COLUMNS) -> list[str]:
+    """Return the lines of code blocks that have more columns."""
+    wide, fence = [], None
+    for line in text.split("\n"):
+        mark = _FENCE.match(line)
+        if fence is None:
+            fence = mark[1] if mark else None
+        elif line.strip() == fence:
+            fence = None
+        elif len(line) > columns:
+            wide.append(line)
+    return wide
 
 
 def sentences(text: str) -> Iterator[str]:

@@ -14,13 +14,13 @@ private[cecstore] final case class ExtentTarget(factor: Double, maxRecords: Opti
   /** The most bytes that the extent's keys and values may have, dead ones included: all of it is in the heap or in local files. */
   def bytesMax(liveBytes: Long): Long = math.max(FloorBytes, (liveBytes * math.max(factor, HeldFactor.toDouble)).toLong)
 
-  /** Why the open windows alone are more than what is asked for, if they are: by what loads have taken, not by what is aimed at. */
+  /** Says why no restart can meet the target, if none can: its keys alone take longer, at the rate of past loads. */
   def unmet(openWindows: Long): Option[String] = recoveryTimeMs match {
     case Some(ms) => LoadRate.expectedMs(openWindows) match {
-      case (expected, how) if expected > ms => Some(s"loading takes about $expected ms ($how) where $ms ms are asked for")
+      case (expected, how) if expected > ms => Some(s"reading its $openWindows keys alone takes about $expected ms ($how), and recoveryTimeMs is $ms")
       case _ => None
     }
-    case None => maxRecords.filter(_ < openWindows).map(asked => s"$asked records are asked for")
+    case None => maxRecords.filter(_ < openWindows).map(most => s"it has $openWindows keys, and extentMaxRecords is $most")
   }
 }
 

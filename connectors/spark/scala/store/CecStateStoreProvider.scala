@@ -244,8 +244,8 @@ class CecStateStoreProvider extends NewestProvider with Logging {
     tellSnapshot(version)
     if (!hasWarned) settings.target.unmet(instance.state.openWindows).foreach { why =>
       hasWarned = true
-      logWarning(s"cec: $id_ has ${instance.state.openWindows} open windows: more than the extent target: $why. The extent " +
-        "is kept near the number of open windows instead. Use more partitions, or allow a longer recovery time")
+      logWarning(s"cec: a restart of $id_ cannot meet its target: $why. A restart reads little more than the keys " +
+        "instead. Use more partitions, or allow a longer recovery time")
     }
   }
 

@@ -3,17 +3,21 @@ package org.apache.spark.sql.cecstore
 
 import org.apache.spark.sql.{SparkSession, SparkSessionExtensions}
 import org.apache.spark.sql.catalyst.rules.Rule
-import org.apache.spark.sql.cecstore.transforms.{OnAnyStore, OtherProviders, ScanHints}
+import org.apache.spark.sql.cecstore.transforms.{OnAnyStore, OtherProviders, QueuesByPath, ScanHints}
 import org.apache.spark.sql.execution.{ColumnarRule, SparkPlan}
 import org.apache.spark.sql.internal.SQLConf
 
 /**
  * Lets `transformWithState` run on our store, tells it which rows other operators look for, and warns of a query that
  * goes on with another provider. A columnar rule, since these run after all that Spark does to the plan of a streaming
- * batch: what a planner's strategy makes is copied back to Spark's own node by later rules.
+ * batch: what a planner's strategy makes is copied back to Spark's own node by later rules. Finds queues by their path
+ * in SQL as well.
  */
 class CecExtensions extends (SparkSessionExtensions => Unit) {
-  override def apply(extensions: SparkSessionExtensions): Unit = extensions.injectColumnar(CecExtensions.columnarRule)
+  override def apply(extensions: SparkSessionExtensions): Unit = {
+    extensions.injectColumnar(CecExtensions.columnarRule)
+    extensions.injectHintResolutionRule(new QueuesByPath(_))
+  }
 }
 
 private[cecstore] object CecExtensions {
