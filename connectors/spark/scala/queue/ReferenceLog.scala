@@ -8,7 +8,7 @@ import scala.annotation.tailrec
 import scala.collection.mutable
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.cecstore.CecLogException
-import org.apache.spark.sql.cecstore.format.{BadFrame, Format, SegmentHeader, WholeSegment}
+import org.apache.spark.sql.cecstore.format.{BadFrame, DamagedLog, Format, SegmentHeader}
 
 /** Another queue stands at this path now, or an older copy of this one, or none. */
 private[cecstore] final class QueueReplaced(queue: String, message: String)
@@ -196,7 +196,7 @@ private[cecstore] final class ReferenceLog(store: Store) extends Logging {
     Some(SegmentHeader.decode(store.read(Names.commit(number), 0, Format.HeaderBytes)))
   } catch {
     case _: FileNotFoundException => None
-    case e: BadFrame => throw damaged(number, e.reason)
+    case e: BadFrame => throw DamagedLog(pathOf(number), 0, e)
   }
 
   private def newestNumber(): Long = {
@@ -250,7 +250,7 @@ private[cecstore] final class ReferenceLog(store: Store) extends Logging {
     try Some(store.read(name)) catch { case _: FileNotFoundException => None }
 
   private def pathOf(number: Long): String = s"${store.url}/${Names.commit(number)}"
-  private def damaged(number: Long, reason: String): CecLogException = WholeSegment.damaged(pathOf(number), 0, reason)
+  private def damaged(number: Long, reason: String): CecLogException = DamagedLog(pathOf(number), 0, reason)
 
   // -- writing ------------------------------------------------------------------------------
 

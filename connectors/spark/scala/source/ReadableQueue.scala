@@ -2,7 +2,7 @@ package org.apache.spark.sql.cecstore.source
 
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.cecstore.columns.{FrameColumns, RecordFields}
-import org.apache.spark.sql.cecstore.format.{BadFrame, FrameHeader, SparkErrors, WholeSegment}
+import org.apache.spark.sql.cecstore.format.{BadFrame, DamagedLog, FrameHeader, SparkErrors}
 import org.apache.spark.sql.cecstore.queue.{Behind, CommitSearch, Names, NotAQueue, QueueState, ReferenceLog, Segment}
 import org.apache.spark.sql.cecstore.queue.{SeenCommit, Store}
 import org.apache.spark.sql.classic.SparkSession
@@ -182,7 +182,7 @@ private[cecstore] object ReferenceView {
     val state = log.open()
     val message = log.schemaMessage()
     val fields = try RecordFields.decode(message) catch {
-      case e: BadFrame => throw WholeSegment.damaged(s"${store.url}/${Names.commit(0)}", 0, e.reason)
+      case e: BadFrame => throw DamagedLog(s"${store.url}/${Names.commit(0)}", 0, e)
     }
     new ReferenceView(path, store, message, fields, state)
   }
