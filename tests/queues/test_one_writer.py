@@ -275,6 +275,7 @@ def test_a_queue_that_is_made_anew_is_no_reader_of_the_one_before() -> None:
     store.delete([commit_object_name(0), commit_object_name(1)])
     other = RecordSchema(pa.schema([("other", pa.string())]))
     open_queue(url, "a", schema=other).close()
+    assert ledger.schema(ReferenceLog(store).open()).is_as(other)
     state = ledger.open()
     assert ledger.first is not None
     assert ledger.schema(state).is_as(other)
