@@ -12,14 +12,16 @@ import org.apache.spark.sql.cecstore.format.{BadFrame, DamagedLog, Format, Frame
  * docs/format.md §11. For one thread.
  *
  * @param begin an offset before which no frame is wanted
+ * @param known the bytes of its frames, where somebody has read them
  */
-private[cecstore] final class SegmentFrames(store: Store, segment: Segment, begin: Long = 0) {
+private[cecstore] final class SegmentFrames(store: Store, segment: Segment, begin: Long = 0,
+    known: Option[Array[Byte]] = None) {
   import SegmentFrames._
 
   private val path = s"${store.url}/${segment.file}"
   private val end = segment.byte + segment.bytes
   private val scan = new Scan(Some(segment.salt), FrameHeader.decodeOfQueue, read).frames(segment.byte, end)(_ => ())
-  private var window = Array.emptyByteArray
+  private var window = known.getOrElse(Array.emptyByteArray)
   private var windowAt = segment.byte
   private var records = 0L
   private var frames = 0

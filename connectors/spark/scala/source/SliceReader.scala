@@ -69,8 +69,20 @@ private[cecstore] final case class PlannedQueue(path: String, id: String, ends: 
   }
 }
 
-/** What one task reads: slices of one partition or of several, one after the other. */
-private[cecstore] final case class SliceGroup(slices: IndexedSeq[Slice]) extends InputPartition
+/**
+ * What one task reads: slices of one partition or of several, one after the other.
+ *
+ * @param inline frames of its segments that the driver has read, by file and byte
+ */
+private[cecstore] final case class SliceGroup(slices: IndexedSeq[Slice], inline: Map[(String, Long), Array[Byte]])
+    extends InputPartition
+
+private[cecstore] object SliceGroup {
+  def of(queue: ReadableQueue, slices: IndexedSeq[Slice]): SliceGroup = {
+    val segments = slices.flatMap(_.segments).distinct
+    SliceGroup(slices, segments.flatMap(s => queue.inlineRows(s).map((s.file, s.byte) -> _)).toMap)
+  }
+}
 
 /**
  * What is read of each slice.
@@ -133,7 +145,7 @@ private[cecstore] final class SliceReader(store: Store, queue: PlannedQueue, fie
       val (of, next) = segments.next()
       slice = of
       segment = next
-      frames = new SegmentFrames(store, segment, slice.part.start)
+      frames = new SegmentFrames(store, segment, slice.part.start, group.inline.get((segment.file, segment.byte)))
     }
     true
   }
