@@ -297,3 +297,21 @@ def check_refusal(text: str, file: str, change: str) -> None:
     assert change in text
     assert "upgrade cec-store" in text
     assert re.search(r"damage|Restore this", text) is None, text
+
+
+@pytest.mark.parametrize(
+    ("last", "condition"), [(b"", "CEC_VERSION_MISSING"), (b"x", "CEC_DAMAGED")]
+)
+def test_scala_takes_nothing_but_zeros_for_an_unfinished_write(
+    tmp_path: Path, last: bytes, condition: str
+) -> None:
+    """However many there are."""
+    (state,) = [case for case in STATE_CASES if case["name"] == "state-python"]
+    files = files_of(state["name"])
+    name = max(files)
+    folder = tmp_path / "logs" / "state"
+    put_files(folder, {**files, name: files[name] + bytes((1 << 20) + 500) + last})
+    wanted = state["expect"]["versions"][-1]["version"] + 1
+    (folder / "wanted").write_text(f"{wanted}\n")
+    found = run_jvm("plainLogs", logs=folder.parent)["state"]
+    assert found["condition"] == condition, found

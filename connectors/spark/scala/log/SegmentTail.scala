@@ -69,12 +69,15 @@ private[log] object SegmentTail {
   /** Whether the file is just too short for what begins here, or goes on with zeros that were never filled. */
   private def isUnfinished(segment: SegmentReader, byte: Long): Boolean = {
     val header = segment.read(byte, Format.HeaderBytes)
-    header.length < Format.HeaderBytes || segment.read(byte + 124, SearchBytes).forall(_ == 0) ||
+    header.length < Format.HeaderBytes || blocks(segment, byte + 124).forall(_._2.forall(_ == 0)) ||
       (try byte + FrameHeader.decode(header).frameBytes > segment.size catch { case _: BadFrame => false })
   }
 
   private def hasFrameBeyond(segment: SegmentReader, from: Long): Boolean =
-    Iterator.iterate(from)(_ + SearchBytes).takeWhile(_ < segment.size).exists { at =>
-      segment.scan.intactIn(segment.read(at, SearchBytes + Format.HeaderBytes - 1), at).nonEmpty
-    }
+    blocks(segment, from).exists { case (at, block) => segment.scan.intactIn(block, at).nonEmpty }
+
+  /** What follows in the file; each block ends with what a header that begins in it may need. */
+  private def blocks(segment: SegmentReader, from: Long): Iterator[(Long, Array[Byte])] =
+    Iterator.iterate(from)(_ + SearchBytes).takeWhile(_ < segment.size)
+      .map(at => (at, segment.read(at, SearchBytes + Format.HeaderBytes - 1)))
 }
