@@ -12,17 +12,12 @@ from dataclasses import replace
 
 from cec_store.errors import CorruptLog, NotAQueue, QueueReplaced, StorageError
 from cec_store.format.by_reference.commits import ReferenceObject, floor_of
-from cec_store.format.frame import (
-    SegmentHeader,
-)
+from cec_store.format.frame import SegmentHeader
 from cec_store.ledger.ages import DOUBT_US
 from cec_store.ledger.commit_mark import ADVICE
 from cec_store.ledger.commit_objects import CommitObjects
 from cec_store.ledger.queue_state import QueueState
-from cec_store.storage.names import (
-    LOG_FOLDER,
-    commit_object_name,
-)
+from cec_store.storage.names import LOG_FOLDER, commit_object_name
 from cec_store.storage.stores.proving import prove_exclusive_creates
 from cec_store.storage.stores.store import Store
 

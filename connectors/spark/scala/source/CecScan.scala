@@ -97,8 +97,8 @@ private[cecstore] final class CecScan(
     val recordsMax =
       if (said.containsKey("maxRecordsPerPartition")) most else packing.recordsMax(slices(Long.MaxValue, None), most)
     val found = slices(recordsMax, options.minPartitions)
-    if (options.minPartitions.isEmpty) packing.tasks(found, recordsMax).map(SliceGroup.of(queue, _)).toArray
-    else found.map(slice => SliceGroup.of(queue, IndexedSeq(slice))).toArray
+    if (options.minPartitions.isEmpty) packing.tasks(found, recordsMax).map(SliceGroup(_)).toArray
+    else found.map(slice => SliceGroup(IndexedSeq(slice))).toArray
   }
 
   override def createReaderFactory(): PartitionReaderFactory = CecScan.readers(queue, wanted)

@@ -72,17 +72,11 @@ private[cecstore] final case class PlannedQueue(path: String, id: String, ends: 
 /**
  * What one task reads: slices of one partition or of several, one after the other.
  *
- * @param inline frames of its segments that the driver has read, by file and byte
+ * @param inline frames of its segments that the driver has read just now, by file and byte: of a stream's batch, which is
+ *   read at once. A query may be run again when another queue stands there.
  */
-private[cecstore] final case class SliceGroup(slices: IndexedSeq[Slice], inline: Map[(String, Long), Array[Byte]])
-    extends InputPartition
-
-private[cecstore] object SliceGroup {
-  def of(queue: ReadableQueue, slices: IndexedSeq[Slice]): SliceGroup = {
-    val segments = slices.flatMap(_.segments).distinct
-    SliceGroup(slices, segments.flatMap(s => queue.inlineRows(s).map((s.file, s.byte) -> _)).toMap)
-  }
-}
+private[cecstore] final case class SliceGroup(
+    slices: IndexedSeq[Slice], inline: Map[(String, Long), Array[Byte]] = Map.empty) extends InputPartition
 
 /**
  * What is read of each slice.
