@@ -11,12 +11,13 @@ import pyarrow as pa
 from cec_store.errors import ReadOnly
 from cec_store.format.retention import Retention
 from cec_store.format.schema import RecordKind, RecordSchema
-from cec_store.ledger.commit_chain import is_of_one_writer
+from cec_store.ledger.commit_chain import ledger_at
+from cec_store.ledger.reference_log import ReferenceLog
 from cec_store.log.options import QueueOptions
 from cec_store.log.reopening import check_schema
 from cec_store.log.selection import OUTPUT_KINDS, Moment, Selection
 from cec_store.partitioned.by_reference.partitioned_queue import PartitionedQueue
-from cec_store.partitioned.by_reference.reference_queue import ReferenceQueue, is_by_reference
+from cec_store.partitioned.by_reference.reference_queue import ReferenceQueue
 from cec_store.partitioned.following import Following
 from cec_store.partitioned.making import refuse_what_is_there
 from cec_store.partitioned.plain_queue import PlainQueue
@@ -138,20 +139,20 @@ def open_queue(
         schema = _described(schema, timestamp_column, key_columns)
     kept = None if retention is None else Retention.of(retention)
     folder = folder_at(path, storage_options)
-    store = _store_of_partitions(folder, mode, partitions)
+    store, ledger = _layout(folder, mode, partitions, key_columns)
     if store is not None and options is not None:
         raise ValueError("options are of queues without partitions")
     if store is not None:
         return PartitionedQueue(
-            store, mode, schema, partitions=partitions, clock_us=clock_us, retention=kept
-        )
-    if key_columns:
-        raise ValueError("key_columns are of a queue of many partitions: say partitions, too")
-    if is_state_log(folder):
+            store, mode, schema,
+            partitions=partitions, clock_us=clock_us, retention=kept, ledger=ledger,
+        )  # fmt: skip
+    if ledger is None and is_state_log(folder):
         return _state_log(folder, mode, schema)
     return OutputQueue(
-        folder, mode, schema, options, takeover=takeover, clock_us=clock_us, retention=kept
-    )
+        folder, mode, schema, options,
+        takeover=takeover, clock_us=clock_us, retention=kept, ledger=ledger,
+    )  # fmt: skip
 
 
 def _described(
@@ -171,22 +172,27 @@ def _state_log(folder: Folder, mode: str, schema: RecordSchema | None) -> StateL
     return StateLog(folder)
 
 
-def _store_of_partitions(folder: Folder, mode: str, partitions: int | None) -> Store | None:
-    """Return the store of a queue of many partitions, made or to be made; ``None`` for another one.
+def _layout(
+    folder: Folder, mode: str, partitions: int | None, key_columns: Sequence[str]
+) -> tuple[Store | None, ReferenceLog | None]:
+    """Return the store of a queue of many partitions, made or to be made, and the commits there.
+
+    There is no store for another queue.
 
     Raises:
         NotAQueue, CorruptLog: as :func:`refuse_what_is_there`.
+        ValueError: key columns of another queue.
     """
-    store = store_of(folder)
-    if store is None:
-        return None
-    if is_by_reference(store):
-        return None if partitions is None and is_of_one_writer(store) else store
-    if partitions is None:
-        return None
-    if mode != "r" and isinstance(folder, (LocalFolder, StoreFolder)):
-        refuse_what_is_there(folder, store)
-    return store
+    ledger, store = ledger_at(folder), store_of(folder)
+    if ledger is not None and (partitions is not None or not ledger.has_one_writer):
+        return ledger.store, ledger
+    if ledger is None and store is not None and partitions is not None:
+        if mode != "r" and isinstance(folder, (LocalFolder, StoreFolder)):
+            refuse_what_is_there(folder, store)
+        return store, None
+    if key_columns:
+        raise ValueError("key_columns are of a queue of many partitions: say partitions, too")
+    return None, ledger
 
 
 def read_queue(

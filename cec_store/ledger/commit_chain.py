@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 
 import numpy as np
 
 from cec_store.errors import CorruptLog, NotAQueue, OutOfRange
-from cec_store.format.by_reference.commits import WRITER_SETTING, ReferenceObject
+from cec_store.format.by_reference.commits import ReferenceObject
 from cec_store.format.frame import SEGMENT_HEADER_BYTES, FrameHeader, FrameType
 from cec_store.format.schema import RecordSchema
 from cec_store.ledger.commit_reader import CommitReader, InlineCommits
 from cec_store.ledger.queue_state import QueueState
-from cec_store.ledger.reference_log import ReferenceLog, schema_of
+from cec_store.ledger.reference_log import ReferenceLog
 from cec_store.log.chain import Chain, QueueChain
 from cec_store.log.epochs import read_manifest
 from cec_store.log.frames import LogEnd
 from cec_store.log.segment import SegmentReader, SegmentReaders
 from cec_store.storage.folder import Folder
-from cec_store.storage.names import LOG_FOLDER, commit_object_name, is_log_folder
+from cec_store.storage.names import LOG_FOLDER, is_log_folder
 from cec_store.storage.stores.folders import store_of
 from cec_store.storage.stores.store import Store
 from cec_store.values import Address
@@ -27,18 +28,17 @@ from cec_store.values import Address
 class CommitChain(QueueChain):
     """A reader of the whole queue; each commit with frames is a segment under its number."""
 
-    def __init__(self, folder: Folder, store: Store) -> None:
+    def __init__(self, folder: Folder, ledger: ReferenceLog) -> None:
         """Raises :class:`NotAQueue`, :class:`CorruptLog` or :class:`UnsupportedVersion`."""
         self.folder = folder
-        self._store = store
-        self._ledger = ReferenceLog(store)
+        self._ledger = ledger
         self._readers = SegmentReaders()
-        state = self._ledger.open()
-        self._schema = schema_of(store, self._ledger)
+        state = ledger.open()
+        self._schema = ledger.schema(state)
         self._take(state)
 
     def _take(self, state: QueueState) -> None:
-        commits = InlineCommits.of(state, self._store.url)
+        commits = InlineCommits.of(state, self._ledger.store.url)
         self._state, self._commits = state, commits
         self._segments: Sequence[int] = commits.numbers.tolist() or [state.number]
         for number in [n for n in self._readers if n < self._segments[0]]:
@@ -72,16 +72,28 @@ class CommitChain(QueueChain):
     def queue_id(self) -> str:
         return self._state.log_id.hex()
 
-    def refresh(self) -> LogEnd:
-        """Look again how far the log reaches: one request where nothing is new.
+    def refresh(self, *, proving: bool = False) -> LogEnd:
+        """Look again how far the log reaches: one request where nothing is new, or two to prove it.
 
         Raises:
             CorruptLog: a commit is missing or damaged.
             QueueReplaced: another queue stands here now, or an older copy, or none.
         """
-        state = self._ledger.refresh(self._state)
+        state = self._ledger.refresh(self._state, proving=proving)
         if state is not self._state:
             self._take(state)
+        return self._end
+
+    def another(self) -> CommitChain:
+        """Return a reader of its own: two requests, and one for each commit since."""
+        chain = copy(self)
+        chain._readers = SegmentReaders()
+        chain.refresh(proving=True)
+        return chain
+
+    def add(self, commit_after: Callable[[QueueState], ReferenceObject | None]) -> LogEnd:
+        """Add a commit to the ledger, as :meth:`.ReferenceLog.add` does, and go to its end."""
+        self._take(self._ledger.add(self._state, commit_after))
         return self._end
 
     def schema(self) -> RecordSchema:
@@ -107,7 +119,7 @@ class CommitChain(QueueChain):
         if segment_id not in self._readers:
             rows = self._commits.row(self._index_of(segment_id))
             self._readers[segment_id] = CommitReader(
-                self._store.url,
+                self._ledger.store.url,
                 self._ledger.read,
                 self._state.log_id,
                 rows,
@@ -120,7 +132,7 @@ class CommitChain(QueueChain):
 
     def _is_trimmed(self, number: int) -> bool:
         state = self._ledger.refresh(self._state)
-        return number not in InlineCommits.of(state, self._store.url).numbers
+        return number not in InlineCommits.of(state, self._ledger.store.url).numbers
 
     def _index_of(self, segment_id: int) -> int:
         numbers = self._commits.numbers
@@ -164,36 +176,36 @@ class CommitChain(QueueChain):
         return first
 
 
-def is_of_one_writer(store: Store) -> bool:
-    """Return True if a queue of one writer is here, whose frames stand in its commits.
+def ledger_at(folder: Folder) -> ReferenceLog | None:
+    """Return the commits of the queue in a folder, the first of them read; ``None`` without any.
 
     Raises:
         CorruptLog, UnsupportedVersion: the commit that makes the queue cannot be read.
     """
-    name = commit_object_name(0)
-    try:
-        data = store.read(name)
-    except FileNotFoundError:
-        return False
-    first = ReferenceObject.decode(data, f"{store.url}/{name}", 0)
-    return WRITER_SETTING in first.commit.settings
+    store = store_of(folder)
+    ledger = None if store is None else ReferenceLog(store)
+    return ledger if ledger is not None and ledger.is_there() else None
 
 
-def chain_at(folder: Folder) -> QueueChain:
+def chain_at(folder: Folder, ledger: ReferenceLog | None = None) -> QueueChain:
     """Return a reader of a queue of one writer, in whichever layout it is.
+
+    ``ledger`` is what :func:`ledger_at` has returned, where that was asked for already.
 
     Raises:
         NotAQueue: there is none.
         CorruptLog, UnsupportedVersion: it cannot be read.
     """
-    store = store_of(folder)
-    if store is not None and is_of_one_writer(store):
-        return CommitChain(folder, store)
+    ledger = ledger or ledger_at(folder)
+    if ledger is not None and ledger.has_one_writer:
+        return CommitChain(folder, ledger)
     try:
         return Chain(folder)
     except NotAQueue:
+        store = store_of(folder)
         if store is not None and any(map(is_log_folder, _folders_in(store))):
-            return CommitChain(folder, store)  # which says that the commit that makes it is lost
+            # Which says that the commit that makes it is lost.
+            return CommitChain(folder, ReferenceLog(store))
         raise
 
 
@@ -203,7 +215,8 @@ def _folders_in(store: Store) -> list[str]:
 
 def log_id_at(folder: Folder) -> bytes:
     """Return the id of a queue of one writer, 16 bytes; raises as :func:`chain_at`."""
-    store = store_of(folder)
-    if store is not None and is_of_one_writer(store):
-        return ReferenceLog(store).first().log_id
+    ledger = ledger_at(folder)
+    if ledger is not None and ledger.has_one_writer:
+        assert ledger.first is not None, "that it has one writer is what commit 0 says"
+        return ledger.first.log_id
     return read_manifest(folder).log_id

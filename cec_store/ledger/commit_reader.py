@@ -54,17 +54,20 @@ class InlineCommits(NamedTuple):
 
     @classmethod
     def of(cls, state: QueueState, path: str) -> InlineCommits:
-        """Raises :class:`CorruptLog` where rows are in other objects than commits."""
-        files = state.live.column("file")
-        if pc.any(pc.invert(pc.starts_with(files, f"{LOG_FOLDER}/"))).as_py():
-            what = "rows that are no commit's own, in a queue of one writer"
-            raise CorruptLog(f"{path}/{commit_object_name(state.number)}", 0, what)
+        """Raises :class:`CorruptLog` for rows in other objects than commits, or out of order."""
+        rows = state.segments_of(0)
+        files = rows.column("file")
+        place = f"{path}/{commit_object_name(state.number)}"
+        are_own = pc.all(pc.starts_with(files, f"{LOG_FOLDER}/")).as_py()
+        if are_own is False or len(rows) < len(state.live):
+            raise CorruptLog(place, 0, "rows that are no commit's own, in a queue of one writer")
         stem = commit_object_name(0)
         digits = slice(stem.rindex("/") + 1, stem.rindex("."))
         texts = pc.utf8_slice_codeunits(files, digits.start, digits.stop)
         numbers: npt.NDArray[np.int64] = pc.cast(texts, pa.int64()).to_numpy()
-        order = np.argsort(numbers)
-        return cls(numbers[order], state.live.take(pa.array(order)))
+        if np.any(np.diff(numbers) <= 0):
+            raise CorruptLog(place, 0, "rows that are not in the order of their commits")
+        return cls(numbers, rows)
 
     def row(self, at: int) -> InlineRows:
         """Return what the ledger says of one of them."""

@@ -31,7 +31,6 @@ from cec_store.log.frames import FrameMarks
 from cec_store.log.reopening import RecoveryReport, check_schema
 from cec_store.log.writer import ClockAndEntropy, Cursor
 from cec_store.storage.folder import Folder
-from cec_store.storage.stores.store import Store
 
 _EVERY = 64
 """Commits, between two looks at what may be trimmed and deleted."""
@@ -40,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 def open_by_commits(
     folder: Folder,
-    store: Store,
+    log: ReferenceLog,
     schema: RecordSchema | None,
     clock_and_entropy: ClockAndEntropy,
     retention: Retention,
@@ -49,7 +48,8 @@ def open_by_commits(
 ) -> tuple[CommitWriter, RecoveryReport]:
     """Take over the queue, or make it where there is none; ``schema`` is needed for that.
 
-    There are no locks: whoever opens last is the writer, and the one before is fenced.
+    There are no locks: whoever opens last is the writer, and the one before is fenced. Of ``log``
+    commit 0 may have been read already.
 
     Raises:
         FileExistsError: it must be new, and is not.
@@ -59,15 +59,14 @@ def open_by_commits(
         ReadOnly: a copy of a queue of local files.
         NoExclusiveCreate: the store lets two writers make the same object.
     """
-    log = ReferenceLog(store)
     token = clock_and_entropy.entropy(16).hex()
-    if newest_epoch(folder) is not None:
+    if not log.has_one_writer and newest_epoch(folder) is not None:
         raise ReadOnly(
             f"{folder.path}: a copy of a queue of local files: append to it there, or make a new "
             "queue in the store"
         )
     try:
-        chain = CommitChain(folder, store)
+        chain = CommitChain(folder, log)
     except NotAQueue:
         if schema is None:
             what = f"{folder.path}: no queue here; give a schema to make one"
@@ -78,10 +77,10 @@ def open_by_commits(
             settings[RETENTION_SETTING] = str(retention)
         with suppress(FileExistsError):  # somebody else has made it meanwhile
             state = log.make(making(schema, 1, settings, clock_and_entropy.clock_us()))
-            return CommitWriter(folder, store, schema, state, Cursor(), clock_and_entropy), (
+            return CommitWriter(folder, log, schema, state, Cursor(), clock_and_entropy), (
                 RecoveryReport()
             )
-        chain = CommitChain(folder, store)
+        chain = CommitChain(folder, log)
     if must_be_new:
         raise FileExistsError(f"{folder.path}: there is a queue already")
     check_schema(folder, schema, chain.schema())
@@ -90,12 +89,10 @@ def open_by_commits(
         settings = {**now.commit.settings, WRITER_SETTING: token}
         return settings_after(now, settings, clock_and_entropy.clock_us())
 
-    log.add(chain.state, take_over)
-    end = chain.refresh()  # of which the writer before can change nothing any more
+    end = chain.add(take_over)  # of which the writer before can change nothing any more
     previous = Cursor().previous if end.last is None else (end.last.segment_id, end.last.byte)
     cursor = Cursor(end.seq, end.offset, previous)
-    writer = CommitWriter(folder, store, chain.schema(), chain.state, cursor, clock_and_entropy)
-    writer.refuse_if_fenced(chain.state, token)
+    writer = CommitWriter(folder, log, chain.schema(), chain.state, cursor, clock_and_entropy)
     return writer, RecoveryReport()
 
 
@@ -111,7 +108,7 @@ class CommitWriter:
     def __init__(
         self,
         folder: Folder,
-        store: Store,
+        log: ReferenceLog,
         schema: RecordSchema,
         state: QueueState,
         cursor: Cursor,
@@ -123,8 +120,7 @@ class CommitWriter:
         self.cursor = self.durable = cursor
         self.in_step = False
         self.unsynced_bytes = 0
-        self._store = store
-        self._log = ReferenceLog(store)
+        self._log = log
         self._state = state
         self._token = state.commit.settings.get(WRITER_SETTING, "")
         self._clock_and_entropy = clock_and_entropy
@@ -201,9 +197,9 @@ class CommitWriter:
         """Trim what the retention says, and delete old commits; an error is logged, not raised."""
         try:
             clock_us = self._clock_and_entropy.clock_us
-            self._state = trimmed(self._log, self._store, self._state, Wanted(), clock_us)
+            self._state = trimmed(self._log, self._log.store, self._state, Wanted(), clock_us)
             if self._state.floor > self._floor:
-                floor = delete_commits(self._store, self._log, self._state)
+                floor = delete_commits(self._log.store, self._log, self._state)
                 self._floor = floor or self._floor
         except CecError as error:
             _log.warning("%s is not kept small: %s", self.folder.path, error)

@@ -75,15 +75,18 @@ class QueueState:
         return self.salts[self.number]
 
     def segments_of(self, partition: int) -> pa.Table:
-        """Return the live segments of a partition in the order of their offsets."""
+        """Return the live segments of a partition in the order of their offsets.
+
+        Those without records stand before the one whose records follow, in the order of their
+        files: of a queue of one writer that of its commits.
+        """
         numbers, segments = self._by_partition
         first, end = np.searchsorted(numbers, [partition, partition + 1])
         return segments.slice(first, end - first)
 
     @cached_property
     def _by_partition(self) -> tuple[np.typing.NDArray[np.int32], pa.Table]:
-        # Those without records stand before the one whose records follow.
-        names = ("partition", "first_offset", "records")
+        names = ("partition", "first_offset", "records", "file")
         keys = [(name, "ascending") for name in names]
         segments = self.live.sort_by(keys)
         return segments.column("partition").to_numpy(), segments

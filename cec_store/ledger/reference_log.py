@@ -9,37 +9,18 @@ import secrets
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from threading import Lock
-
-import pyarrow.compute as pc
 
 from cec_store.errors import CorruptLog, NotAQueue, QueueReplaced, StorageError
 from cec_store.format.by_reference.commits import ReferenceObject, floor_of
-from cec_store.format.frame import (
-    SEGMENT_HEADER_BYTES,
-    BadHeader,
-    SegmentHeader,
-    decode_segment_header,
-)
-from cec_store.format.schema import RecordSchema
+from cec_store.format.frame import SegmentHeader
 from cec_store.ledger.ages import DOUBT_US
-from cec_store.ledger.commit_mark import ADVICE, CommitMark
+from cec_store.ledger.commit_mark import ADVICE
+from cec_store.ledger.commit_objects import CommitObjects
 from cec_store.ledger.queue_state import QueueState
-from cec_store.storage.names import (
-    COMMITS_PER_FOLDER,
-    LOG_FOLDER,
-    commit_number_of,
-    commit_object_name,
-    is_log_folder,
-)
+from cec_store.storage.names import LOG_FOLDER, commit_object_name
 from cec_store.storage.stores.proving import prove_exclusive_creates
 from cec_store.storage.stores.store import Store
-from cec_store.values import MIN_TIMESTAMP_US
 
-_KEPT_BYTES_MAX = 8 << 20
-"""Bytes of followed commits that are kept for who reads their rows: many groups of 1 MiB."""
-_FOLLOWED_MAX = 4096
-"""Followed commits of which salt and ends are remembered."""
 _PROVEN_FOR_S = 60.0
 """Seconds after which a follower in a store proves its newest commit again."""
 _LOOKS = 8
@@ -47,19 +28,12 @@ _PAUSE_S = 0.05
 """Between looks at a commit that may be a late writer's of another queue, which takes it back."""
 
 
-class ReferenceLog:
+class ReferenceLog(CommitObjects):
     """The commits of one queue. Keeps no state of the queue, so any thread may use it."""
 
     def __init__(self, store: Store) -> None:
-        self._store = store
-        self._mark = CommitMark(store)
+        super().__init__(store)
         self._proven_s = time.monotonic()
-        self._kept: dict[str, bytes] = {}
-        """The last commits that were followed and hold rows, oldest first."""
-        self._followed_ends: dict[int, tuple[int, tuple[int, ...]]] = {}
-        """Salt and ends of the last commits that were followed, by number."""
-        self._keeping = Lock()
-        """Held by whoever adds to these two."""
         self._last: ReferenceObject | None = None
         """The last commit that was read or made, by which its double is known."""
 
@@ -72,13 +46,13 @@ class ReferenceLog:
             NotAQueue: there is no commit.
             CorruptLog: a commit is missing or damaged.
         """
-        number = self._newest_number()
+        number = self._newest()
         try:
             state = self.at(number)
         except CorruptLog:
             # It may be a late writer's of another queue, which takes it back.
             time.sleep(_LOOKS * _PAUSE_S)
-            newest = self._newest_number()
+            newest = self._newest()
             if newest == number:
                 raise
             state = self.at(newest)
@@ -98,7 +72,7 @@ class ReferenceLog:
             return self._upto_mark(anew)
         newest = self._followed(state)
         is_due = time.monotonic() - self._proven_s > _PROVEN_FOR_S
-        if self._store.appends or proving or is_due:
+        if self.store.appends or proving or is_due:
             self.prove(state)
         return self._upto_mark(newest)
 
@@ -114,7 +88,7 @@ class ReferenceLog:
         while True:
             try:
                 name = commit_object_name(state.number + 1)
-                data = self._store.read(name)
+                data = self.store.read(name)
                 commit = ReferenceObject.decode(
                     data, self._path(state.number + 1), state.number + 1, with_since=False
                 )
@@ -140,7 +114,7 @@ class ReferenceLog:
         """
         if state.look.age_us <= DOUBT_US:
             return None
-        newest = self._newest_number()
+        newest = self._newest()
         header = self._header(state.number)
         is_same = header is None or (header.log_id, header.salt) == (state.log_id, state.salt)
         if floor_of(newest) <= state.number or not is_same:
@@ -199,11 +173,11 @@ class ReferenceLog:
         if last is None or (last.number, last.salt) != (state.number, state.salt):
             return False
         is_behind_same = (header.prev_segment, header.prev_salt) == last.after
-        return header.salt != state.salt and is_behind_same and self._store.racing is not None
+        return header.salt != state.salt and is_behind_same and self.store.racing is not None
 
     def _two_winners(self, number: int) -> str:
-        racing = self._store.racing
-        server = self._store.url if racing is None else racing.server()
+        racing = self.store.racing
+        server = self.store.url if racing is None else racing.server()
         return (
             f"the store has broken its promise: {server} let two writers make commit {number}, and "
             "what one of them was told is lost: stop all writers of this queue, and copy it to a "
@@ -212,7 +186,7 @@ class ReferenceLog:
 
     def _inconsistent(self, number: int, what: str) -> CorruptLog:
         """Return the error for commits that do not fit each other; servers cause it, too."""
-        if self._store.racing is None:
+        if self.store.racing is None:
             return CorruptLog(self._path(number), 0, what)
         reason = f"{what}; unless files were put here by hand"
         return CorruptLog(self._path(number), 0, reason, self._two_winners(number))
@@ -227,74 +201,13 @@ class ReferenceLog:
             return 0 < number < floor
         return header.salt == salt
 
-    def kept(self, number: int, floor: int) -> ReferenceObject | None:
-        """Return a commit; ``None`` where it was deleted, being below the newest state's ``floor``.
-
-        Raises:
-            CorruptLog: it is missing, or damaged.
-        """
-        try:
-            return self._commit(number)
-        except FileNotFoundError:
-            if 0 < number < floor:
-                return None
-            raise CorruptLog(self._path(number), 0, "a commit is missing") from None
-
-    def numbers_below(self, stop: int) -> list[int]:
-        """Return the numbers of the commits that are there and below this one, in their order."""
-        numbers = []
-        folders = [entry.name for entry in self._store.list(LOG_FOLDER) if entry.is_folder]
-        for folder in filter(is_log_folder, folders):
-            if int(folder) * COMMITS_PER_FOLDER < stop:
-                inside = self._store.list(f"{LOG_FOLDER}/{folder}")
-                numbers += [commit_number_of(entry.name) for entry in inside]
-        return sorted(number for number in numbers if number is not None and number < stop)
-
-    def _header(self, number: int) -> SegmentHeader | None:
-        try:
-            data = self._store.read(commit_object_name(number), 0, SEGMENT_HEADER_BYTES)
-            return decode_segment_header(data)
-        except FileNotFoundError:
-            return None
-        except BadHeader as error:
-            raise CorruptLog(self._path(number), 0, str(error)) from None
-
-    def commit(self, number: int) -> ReferenceObject:
-        """One commit; raises :class:`CorruptLog` where it is missing or damaged."""
-        commit = self.kept(number, 0)
-        assert commit is not None, "none is below commit 0"
-        return commit
-
-    def first(self) -> ReferenceObject:
-        """The commit that made the queue. Raises :class:`CorruptLog` where it is missing."""
-        return self.commit(0)
-
-    def made_us(self, number: int, floor: int = 0) -> int:
-        """Return when a commit was made, by the store's clock: microseconds since 1970.
-
-        The least there is for one that was deleted, being below the newest state's ``floor``.
-
-        Raises:
-            CorruptLog: the commit is missing.
-        """
-        try:
-            return self._store.modified_us(commit_object_name(number))
-        except FileNotFoundError:
-            if 0 < number < floor:
-                return MIN_TIMESTAMP_US
-            raise CorruptLog(self._path(number), 0, "a commit is missing") from None
-
-    def _newest_number(self) -> int:
-        folders = [entry.name for entry in self._store.list(LOG_FOLDER) if entry.is_folder]
-        for folder in sorted(filter(is_log_folder, folders), reverse=True):
-            entries = self._store.list(f"{LOG_FOLDER}/{folder}")
-            numbers = [commit_number_of(entry.name) for entry in entries]
-            newest = max((number for number in numbers if number is not None), default=None)
-            if newest is not None:
-                return newest
+    def _newest(self) -> int:
+        newest = self.newest_number()
+        if newest is not None:
+            return newest
         if (mark := self._mark.newest()) is not None:
             raise self._lost(mark.segment_id, mark.segment_id)
-        raise NotAQueue(f"{self._store.url}: no queue here (there is no commit in {LOG_FOLDER}/)")
+        raise NotAQueue(f"{self.store.url}: no queue here (there is no commit in {LOG_FOLDER}/)")
 
     def at(self, number: int) -> QueueState:
         """The queue after an earlier commit; raises :class:`CorruptLog` as :meth:`open`."""
@@ -327,9 +240,13 @@ class ReferenceLog:
         ``salt`` is ``None``: whichever it is. Raises :class:`CorruptLog` for another; ``None``
         where it was deleted.
         """
-        part = self.kept(number, floor)
+        first = self.first
+        is_handed_on = number == 0 and first is not None and first.salt == salt
+        part = first if is_handed_on else self.kept(number, floor, keeping=True)
         if part is None:
             return None
+        if number == 0:
+            self.first = part
         if salt not in (None, part.salt):
             what = "another commit than the one that the queue has gone on from"
             raise self._inconsistent(number, what)
@@ -345,45 +262,11 @@ class ReferenceLog:
         self._last = commit
         return after
 
-    def _commit(self, number: int) -> ReferenceObject:
-        data = self._store.read(commit_object_name(number))
-        return ReferenceObject.decode(data, self._path(number), number)
-
-    def _keep(self, name: str, data: bytes, commit: ReferenceObject) -> None:
-        """Keep a commit that is followed, for who looks for positions or reads its rows next."""
-        with self._keeping:
-            self._followed_ends[commit.number] = (commit.salt, commit.commit.ends)
-            if len(self._followed_ends) > _FOLLOWED_MAX:
-                del self._followed_ends[next(iter(self._followed_ends))]
-        if not pc.any(pc.equal(commit.segments.column("file"), name)).as_py():
-            return
-        with self._keeping:
-            self._kept[name] = data
-            while sum(map(len, self._kept.values())) > _KEPT_BYTES_MAX:
-                del self._kept[next(iter(self._kept))]
-
-    def followed(self, number: int) -> tuple[int, tuple[int, ...]] | None:
-        """Return salt and ends of a commit that was followed lately, and ``None`` of others."""
-        return self._followed_ends.get(number)
-
-    def read(self, name: str, byte: int, size: int) -> bytes:
-        """Return bytes of an object of the queue, without a request where a follower has read it.
-
-        Raises as :meth:`Store.read`.
-        """
-        data = self._kept.get(name)
-        if data is None:
-            return self._store.read(name, byte, size)
-        return data[byte : byte + size]
-
-    def _path(self, number: int) -> str:
-        return f"{self._store.url}/{commit_object_name(number)}"
-
     # -- writing ------------------------------------------------------------------------------
 
     def prove_creates(self) -> None:
         """See that a number is given once; raises as :func:`.prove_exclusive_creates`."""
-        prove_exclusive_creates(self._store)
+        prove_exclusive_creates(self.store)
 
     def make(self, first: ReferenceObject) -> QueueState:
         """Make the queue by its commit 0.
@@ -395,7 +278,7 @@ class ReferenceLog:
         assert first.number == 0
         self.prove_creates()
         first = replace(first, salt=_salt(), after=None)
-        self._store.create(commit_object_name(0), first.encode())
+        self.store.create(commit_object_name(0), first.encode())
         state = QueueState.of([first])
         self.note(state)
         return state
@@ -408,7 +291,7 @@ class ReferenceLog:
         """Put the newest commit into the mark, of a queue that has none."""
         if self._mark.path is None:
             return
-        size = self._store.size(commit_object_name(state.number))
+        size = self.store.size(commit_object_name(state.number))
         with self._mark.opened() as file:
             self.prove(state)
             if file is not None:
@@ -458,11 +341,11 @@ class ReferenceLog:
         The proof counts once the commit is there, since the queue may go until then. On local
         disks another one before costs little, and leaves a queue that is there undisturbed.
         """
-        if self._store.appends:
+        if self.store.appends:
             self.prove(state)
         with self._mark.opened() as file:
             try:
-                self._store.create(commit_object_name(commit.number), parts)
+                self.store.create(commit_object_name(commit.number), parts)
             except FileExistsError:
                 return False
             if self._opened_anew(state) is not None:  # its number was free, as it was deleted
@@ -482,16 +365,7 @@ class ReferenceLog:
         """Delete a commit that has come into the place of its queue: nobody goes on from it."""
         header = self._header(commit.number)
         if header is not None and header.salt == commit.salt:
-            self._store.delete([commit_object_name(commit.number)])
-
-
-def schema_of(store: Store, log: ReferenceLog) -> RecordSchema:
-    """The queue's columns; raises :class:`CorruptLog` where commit 0 does not say them."""
-    schema = log.first().commit.schema
-    if schema is None:
-        path = f"{store.url}/{commit_object_name(0)}"
-        raise CorruptLog(path, 0, "the commit that makes the queue says nothing of its columns")
-    return schema
+            self.store.delete([commit_object_name(commit.number)])
 
 
 def _salt() -> int:

@@ -20,7 +20,7 @@ from cec_store.format.schema import RecordSchema
 from cec_store.ledger.ages import require_young
 from cec_store.ledger.queue_state import QueueState
 from cec_store.ledger.reference_commits import batch_after
-from cec_store.ledger.reference_log import ReferenceLog, schema_of
+from cec_store.ledger.reference_log import ReferenceLog
 from cec_store.ledger.reference_trims import retention_of
 from cec_store.partitioned.by_reference.reference_queue import open_or_make, refuse_one_writer
 from cec_store.partitioned.by_reference.segment_objects import SegmentMaker
@@ -128,7 +128,7 @@ class BatchCommitter:
             refuse_what_is_there(self._folder, self._store)
             state = open_or_make(self._log, self.schema, 1, retention, self._clock_us())
         refuse_one_writer(state, self._store.url)
-        stored = schema_of(self._store, self._log)
+        stored = self._log.schema(state)
         self.schema = require_as_stored(stored, self.schema, self._store.url)
         self._log.prove_creates()
         kept = retention_of(state, self._store.url)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from cec_store.errors import CorruptLog, NotAQueue, SchemaMismatch
 from cec_store.format.schema import RecordSchema
+from cec_store.ledger.reference_log import ReferenceLog
 from cec_store.log.epochs import newest_epoch
-from cec_store.partitioned.by_reference.reference_queue import is_by_reference
 from cec_store.storage.folder import FolderTree
 from cec_store.storage.names import (
     CONSUMERS_FOLDER,
@@ -46,7 +46,7 @@ def refuse_what_is_there(folder: FolderTree, store: Store) -> None:
 
 def _refuse_left_objects(store: Store) -> None:
     left = next((name for inside in _MADE_LATER if (name := _first_object(store, inside))), None)
-    if left is None or is_by_reference(store):  # somebody may have made it meanwhile
+    if left is None or ReferenceLog(store).is_there():  # somebody may have made it meanwhile
         return
     raise CorruptLog(
         f"{store.url}/{commit_object_name(0)}", 0,

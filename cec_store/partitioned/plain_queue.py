@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from cec_store.format.schema import RecordSchema
 from cec_store.ledger.commit_chain import chain_at
+from cec_store.ledger.reference_log import ReferenceLog
 from cec_store.log.chain import QueueChain
 from cec_store.log.positions import Behind, Range
 from cec_store.log.replay import Replay
@@ -28,10 +29,10 @@ class PlainQueue:
 
     is_partitioned = False
 
-    def __init__(self, folder: FolderTree) -> None:
-        """Raises :class:`NotAQueue` where there is none."""
+    def __init__(self, folder: FolderTree, ledger: ReferenceLog | None = None) -> None:
+        """Raises :class:`NotAQueue` where there is none. ``ledger`` is as for :func:`chain_at`."""
         self.folder = folder
-        self._chain = chain_at(folder)
+        self._chain = chain_at(folder, ledger)
         self._opened: OutputQueue | None = None
         self.schema: RecordSchema = self._chain.schema()
 
@@ -48,7 +49,7 @@ class PlainQueue:
     def log(self) -> OutputQueue:
         """The queue, open for reading."""
         if self._opened is None:
-            self._opened = OutputQueue(self.folder, "r")
+            self._opened = OutputQueue(self.folder, "r", chain=self._chain)
         return self._opened
 
     def close(self) -> None:

@@ -13,10 +13,10 @@ import pyarrow as pa
 
 from cec_store.errors import CecError, NotAQueue, QueueReplaced
 from cec_store.format.schema import KEY, KIND, STATE, TIMESTAMP, RecordKind
-from cec_store.ledger.commit_chain import is_of_one_writer
+from cec_store.ledger.commit_chain import ledger_at
 from cec_store.log.positions import Behind, Range, check_queue
 from cec_store.log.selection import METADATA_COLUMNS, PARTITION_COLUMN, Selection
-from cec_store.partitioned.by_reference.reference_queue import ReferenceQueue, is_by_reference
+from cec_store.partitioned.by_reference.reference_queue import ReferenceQueue
 from cec_store.partitioned.holding import Holding, hold
 from cec_store.partitioned.offsets import (
     Admission,
@@ -28,7 +28,7 @@ from cec_store.partitioned.offsets import (
 from cec_store.partitioned.plain_queue import PlainQueue
 from cec_store.partitioned.read_options import ReadOptions
 from cec_store.storage.folder import FolderTree
-from cec_store.storage.stores.folders import folder_at, store_of
+from cec_store.storage.stores.folders import folder_at
 from cec_store.values import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US, Position, to_timestamp_us
 
 _log = logging.getLogger(__name__)
@@ -43,10 +43,10 @@ def queue_in(folder: FolderTree) -> PlainQueue | ReferenceQueue:
         NotAQueue: there is none.
         CorruptLog, UnsupportedVersion: it cannot be read.
     """
-    store = store_of(folder)
-    if store is not None and is_by_reference(store) and not is_of_one_writer(store):
-        return ReferenceQueue(store)
-    return PlainQueue(folder)
+    ledger = ledger_at(folder)
+    if ledger is not None and not ledger.has_one_writer:
+        return ReferenceQueue(ledger.store, ledger)
+    return PlainQueue(folder, ledger)
 
 
 def columns_of(options: ReadOptions) -> pa.Schema:

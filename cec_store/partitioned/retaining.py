@@ -7,14 +7,13 @@ from datetime import timedelta
 from typing import Any
 
 from cec_store.format.retention import Retention
-from cec_store.ledger.reference_log import ReferenceLog
+from cec_store.ledger.commit_chain import ledger_at
 from cec_store.ledger.reference_trims import with_retention
-from cec_store.partitioned.by_reference.reference_queue import is_by_reference
 from cec_store.queues.appendable_queue import now_us
 from cec_store.queues.retention import write_retention
 from cec_store.storage.folder import FolderTree
 from cec_store.storage.paths import AnyPath
-from cec_store.storage.stores.folders import folder_at, store_of
+from cec_store.storage.stores.folders import folder_at
 
 
 def set_retention(
@@ -40,9 +39,8 @@ def set_retention(
         '1w'
     """
     folder = folder_at(path, storage_options)
-    store = store_of(folder)
-    if store is not None and is_by_reference(store):
-        log = ReferenceLog(store)
-        with_retention(log, log.open(), Retention.of(retention), now_us())
+    ledger = ledger_at(folder)
+    if ledger is not None:
+        with_retention(ledger, ledger.open(), Retention.of(retention), now_us())
         return
     write_retention(folder, Retention.of(retention), now_us())

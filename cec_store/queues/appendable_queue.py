@@ -13,11 +13,12 @@ from cec_store.errors import CecError, NotAQueue, QueueLocked, ReadOnly, SchemaM
 from cec_store.format.arrow_values import readable
 from cec_store.format.retention import FOREVER, Retention
 from cec_store.format.schema import RecordSchema
-from cec_store.ledger.commit_chain import CommitChain, chain_at, is_of_one_writer, log_id_at
+from cec_store.ledger.commit_chain import CommitChain, chain_at, ledger_at, log_id_at
 from cec_store.ledger.commit_writer import CommitWriter, open_by_commits
 from cec_store.ledger.queue_state import QueueState
 from cec_store.ledger.reference_log import ReferenceLog
 from cec_store.ledger.reference_trims import Wanted, retention_of, trimmed, with_retention
+from cec_store.log.chain import QueueChain
 from cec_store.log.creating import check_free, create
 from cec_store.log.epochs import newest_epoch
 from cec_store.log.frames import FrameMarks
@@ -72,8 +73,13 @@ class AppendableQueue(ConsumableQueue):
         takeover: bool = False,
         clock_us: Callable[[], int] = now_us,
         retention: Retention | None = None,
+        ledger: ReferenceLog | None = None,
+        chain: QueueChain | None = None,
     ) -> None:
-        """See :func:`cec_store.open_queue`."""
+        """See :func:`cec_store.open_queue`.
+
+        ``ledger`` is that of :func:`.ledger_at`, and ``chain`` the queue for reading, if known.
+        """
         check_mode(mode)
         super().__init__(folder, clock_us)
         self.mode = mode
@@ -83,11 +89,13 @@ class AppendableQueue(ConsumableQueue):
         self._process = OwnProcess()
         self._pipeline: Pipeline | None = None
         if mode == "r":
-            self._chain = chain_at(folder)
+            self._chain = chain or chain_at(folder, ledger)
             self.schema = self._chain.schema()
             check_schema(folder, schema, self.schema)
             return
-        writer, lock = self._open_writer(schema, takeover, retention or FOREVER)
+        writer, lock = self._open_writer(
+            schema, takeover, retention or FOREVER, ledger or ledger_at(folder)
+        )
         self.schema = writer.schema
         self._retaining = Retaining(folder, writer.newest_segment)
         self._writer = writer
@@ -100,12 +108,16 @@ class AppendableQueue(ConsumableQueue):
             warn_of_other_retention(folder.path, self.retention, retention)
 
     def _open_writer(
-        self, schema: RecordSchema | None, takeover: bool, retention: Retention
+        self,
+        schema: RecordSchema | None,
+        takeover: bool,
+        retention: Retention,
+        ledger: ReferenceLog | None,
     ) -> tuple[LogWriter | CommitWriter, Lock | None]:
         store = store_of(self.folder)
-        is_by_commits = store is not None and is_of_one_writer(store)
+        is_by_commits = ledger is not None and ledger.has_one_writer
         if store is not None and (is_by_commits or isinstance(self.folder, StoreFolder)):
-            return self._open_commits(store, schema, retention), None
+            return self._open_commits(ledger or ReferenceLog(store), schema, retention), None
         exists = newest_epoch(self.folder) is not None
         if not exists and schema is None:
             raise NotAQueue(f"{self.folder.path}: no queue here; give a schema to make one")
@@ -146,11 +158,11 @@ class AppendableQueue(ConsumableQueue):
             raise
 
     def _open_commits(
-        self, store: Store, schema: RecordSchema | None, retention: Retention
+        self, ledger: ReferenceLog, schema: RecordSchema | None, retention: Retention
     ) -> CommitWriter:
         """Return the writer of a queue by commits, made or taken over."""
         writer, self.report = open_by_commits(
-            self.folder, store, schema, ClockAndEntropy(self._clock_us), retention,
+            self.folder, ledger, schema, ClockAndEntropy(self._clock_us), retention,
             must_be_new=self.mode == "x",
         )  # fmt: skip
         return writer
@@ -325,6 +337,12 @@ class AppendableQueue(ConsumableQueue):
         return store, chain.state
 
     # -- state --------------------------------------------------------------------------------
+
+    def chain(self) -> QueueChain:
+        """A reader of its own over all that is durable now."""
+        if self.mode == "r" and isinstance(self._chain, CommitChain):
+            return self._chain.another()
+        return super().chain()
 
     def check_writer(self) -> None:
         """Look whether the queue is still this one's to write.

@@ -10,6 +10,8 @@ from cec_store.checkpoints.rebuild import EventualCheckpoint, extent, rebuild
 from cec_store.format.retention import Retention
 from cec_store.format.schema import RecordKind, RecordSchema
 from cec_store.indexes.timestamp import TimestampIndex
+from cec_store.ledger.reference_log import ReferenceLog
+from cec_store.log.chain import QueueChain
 from cec_store.log.options import QueueOptions
 from cec_store.log.replay import Replay, offset_at
 from cec_store.log.selection import OUTPUT_KINDS, Moment, Selection
@@ -40,12 +42,15 @@ class OutputQueue(AppendableQueue):
         takeover: bool = False,
         clock_us: Callable[[], int] = now_us,
         retention: Retention | None = None,
+        ledger: ReferenceLog | None = None,
+        chain: QueueChain | None = None,
     ) -> None:
         self._index: TimestampIndex | None = None
         self._index_lock = Lock()
         super().__init__(
             folder, mode, schema, options,
-            takeover=takeover, clock_us=clock_us, retention=retention,
+            takeover=takeover, clock_us=clock_us, retention=retention, ledger=ledger,
+            chain=chain,
         )  # fmt: skip
 
     def replay(

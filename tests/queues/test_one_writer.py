@@ -33,8 +33,11 @@ from cec_store.operators import (
     Runner,
     record_schema,
 )
+from cec_store.storage.names import LOG_FOLDER, commit_object_name
 from cec_store.storage.stores.by_url import store_at
+from cec_store.storage.stores.store_folder import StoreFolder
 from support.stores.copies import in_memory
+from support.stores.counting import CountingStore
 from support.stores.needed import need
 
 need("fsspec")
@@ -224,8 +227,63 @@ def test_rows_of_another_writer_are_not_shown_as_the_end() -> None:
         read_queue(url)
 
 
+@pytest.mark.parametrize(
+    ("groups", "reading", "appending"),
+    # Behind commit 0 and two listings. Of 3 and of 63 groups the newest commit, by which the queue
+    # was closed, says all there is, and that before it has the last rows. Of 70 groups it is number
+    # 71, and there are 68 and 64 to read besides those between. To append, there are a commit and
+    # its proof as well.
+    [(0, 4, 6), (3, 5, 7), (63, 5, 7), (70, 8, 10)],
+)
+def test_a_queue_is_opened_by_few_requests(groups: int, reading: int, appending: int) -> None:
+    """No commit is read twice but commit 0, where it is the newest."""
+    url = in_memory()
+    with opened(url) as queue:
+        for number in range(groups):
+            queue.append(rows(number), sync=True)
+    newest = groups + 1 if groups else 0
+    store = CountingStore(store_at(url))
+    folder = StoreFolder(store)
+    reader = open_queue(folder)
+    assert isinstance(reader, OutputQueue)
+    first = ("read", commit_object_name(0))
+    lists = [("list", LOG_FOLDER), ("list", commit_object_name(0).rpartition("/")[0])]
+    assert store.calls[:3] == [first, *lists]
+    assert len(store.calls) == reading, store.calls
+    assert len({*store.calls}) == reading - (not groups)
+    store.calls.clear()
+    assert reader.replay().read_all()["n"].to_pylist() == [*range(groups)]
+    # Each of two readers looks for a next commit, and whether the newest is there; rows of
+    # commits that were read for the opening are not read again.
+    assert len(store.calls) <= 4 + groups
+    assert not groups or first not in store.calls
+    store.calls.clear()
+    open_queue(folder, "a").close()
+    assert store.calls[:3] == [first, *lists]
+    made = [("create", commit_object_name(newest + 1)), ("read", commit_object_name(newest))]
+    assert store.calls[-2:] == made
+    assert len(store.calls) == appending, store.calls
+
+
+def test_a_queue_that_is_made_anew_is_no_reader_of_the_one_before() -> None:
+    """What an opening handed on is of the queue that stood there then."""
+    url = in_memory()
+    opened(url).close()
+    store = store_at(url)
+    ledger = ReferenceLog(store)
+    assert ledger.is_there()
+    store.delete([commit_object_name(0), commit_object_name(1)])
+    other = RecordSchema(pa.schema([("other", pa.string())]))
+    open_queue(url, "a", schema=other).close()
+    assert ledger.schema(ReferenceLog(store).open()).is_as(other)
+    state = ledger.open()
+    assert ledger.first is not None
+    assert ledger.schema(state).is_as(other)
+    assert ledger.first.log_id == state.log_id
+
+
 def test_the_setting_is_there_from_the_first_commit_on() -> None:
     url = in_memory()
     opened(url).close()
-    first = ReferenceLog(store_at(url)).first()
+    first = ReferenceLog(store_at(url)).commit(0)
     assert len(first.commit.settings[WRITER_SETTING]) == 32

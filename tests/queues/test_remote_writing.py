@@ -260,22 +260,24 @@ def test_who_opens_takes_over_and_the_one_before_is_fenced(url: str) -> None:
 def test_an_opener_of_whom_another_has_taken_over_meanwhile_is_fenced(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The writer and another opener act between its commit and its look at the end."""
+    """The writer and another opener act behind its commit, before it has the queue."""
     writer = opened(url)
     writer.append(rows(1), sync=True)
-    refresh = CommitChain.refresh
+    add = CommitChain.add
     later: list[OutputQueue] = []
 
-    def refreshed(chain: CommitChain) -> Any:
-        monkeypatch.setattr(CommitChain, "refresh", refresh)
+    def added(chain: CommitChain, commit_after: Any) -> Any:
+        monkeypatch.setattr(CommitChain, "add", add)
+        end = add(chain, commit_after)
         with pytest.raises(Fenced):
             writer.append(rows(2), sync=True)
         later.append(opened(url))
-        return refresh(chain)
+        return end
 
-    monkeypatch.setattr(CommitChain, "refresh", refreshed)
+    monkeypatch.setattr(CommitChain, "add", added)
+    overtaken = opened(url)
     with pytest.raises(Fenced, match="another writer has taken over"):
-        opened(url)
+        overtaken.append(rows(4), sync=True)
     later[0].append(rows(3), sync=True)
     later[0].close()
     assert numbers(url) == [1, 3]

@@ -43,8 +43,8 @@ ORDER = {
     """,
     "log.pipeline": "line pipeline",
     "ledger": """
-        ages queue_state commit_mark reference_log reference_commits commit_reader commit_chain
-        registrations reference_trims sweeping commit_writer
+        ages queue_state commit_mark commit_objects reference_log reference_commits
+        commit_reader commit_chain registrations reference_trims sweeping commit_writer
     """,
     "checkpoints": "rates policy footprints checkpointer last_rows rebuild determinants",
     "indexes": "entries recent lmdb_file files stored timestamp",

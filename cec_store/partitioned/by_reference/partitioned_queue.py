@@ -14,7 +14,7 @@ from cec_store.errors import ReadOnly, SchemaMismatch
 from cec_store.format.retention import Retention
 from cec_store.format.schema import RecordKind, RecordSchema
 from cec_store.ledger.queue_state import QueueState
-from cec_store.ledger.reference_log import ReferenceLog, schema_of
+from cec_store.ledger.reference_log import ReferenceLog
 from cec_store.ledger.reference_trims import (
     Wanted,
     retention_of,
@@ -32,7 +32,6 @@ from cec_store.partitioned.by_reference.partitioned_consumer import (
 )
 from cec_store.partitioned.by_reference.reference_queue import (
     ReferenceQueue,
-    is_by_reference,
     make,
     open_or_make,
     refuse_one_writer,
@@ -62,13 +61,14 @@ class PartitionedQueue:
         partitions: int | None = None,
         clock_us: Callable[[], int],
         retention: Retention | None = None,
+        ledger: ReferenceLog | None = None,
     ) -> None:
         self._store = store
         self.mode = mode
         self._clock_us = clock_us
-        self._reference_log = ReferenceLog(store)
+        self._reference_log = ledger or ReferenceLog(store)
         self._state = self._opened(schema, partitions, retention)
-        self.schema = schema_of(store, self._reference_log)
+        self.schema = self._reference_log.schema(self._state)
         if schema is not None and not self.schema.is_as(schema):
             raise SchemaMismatch(
                 f"{store.url}: the queue's columns are\n{self.schema.arrow}\nnot\n{schema.arrow}"
@@ -86,7 +86,7 @@ class PartitionedQueue:
         if self.mode == "r" or schema is None:
             state = log.open()
         elif self.mode == "x":
-            if is_by_reference(self._store):
+            if log.is_there():
                 refuse_one_writer(log.open(), self.path)
             return make(log, schema, count, retention, now_us)
         else:

@@ -14,16 +14,14 @@ from cec_store.errors import NotAQueue, OutOfRange
 from cec_store.format.by_reference.commits import WRITER_SETTING
 from cec_store.format.retention import Retention
 from cec_store.format.schema import RecordSchema
-from cec_store.ledger.commit_mark import CommitMark
 from cec_store.ledger.queue_state import QueueState
 from cec_store.ledger.reference_commits import RETENTION_SETTING, making
-from cec_store.ledger.reference_log import ReferenceLog, schema_of
+from cec_store.ledger.reference_log import ReferenceLog
 from cec_store.log.positions import Behind, Range
 from cec_store.log.replay import Replay, offset_at
 from cec_store.log.selection import Selection
 from cec_store.partitioned.by_reference.commit_search import CommitSearch
 from cec_store.partitioned.by_reference.partition_log import PartitionLog
-from cec_store.storage.names import commit_object_name
 from cec_store.storage.stores.store import Store
 from cec_store.values import Address
 
@@ -34,13 +32,16 @@ class ReferenceQueue:
     For one thread.
     """
 
-    def __init__(self, store: Store) -> None:
-        """Raises :class:`NotAQueue` where there is none, :class:`CorruptLog` for damage."""
+    def __init__(self, store: Store, ledger: ReferenceLog | None = None) -> None:
+        """Raises :class:`NotAQueue` where there is none, :class:`CorruptLog` for damage.
+
+        ``ledger`` is that of the store, where it was asked for already.
+        """
         self.store = store
-        self._log = ReferenceLog(store)
+        self._log = ledger or ReferenceLog(store)
         self._state = self._log.open()
         self._commits = CommitSearch(self._log)
-        self.schema = schema_of(store, self._log)
+        self.schema = self._log.schema(self._state)
 
     @property
     def path(self) -> str:
@@ -163,15 +164,6 @@ class ReferenceQueue:
 
     def close(self) -> None:
         """There is nothing to close: the store is the caller's."""
-
-
-def is_by_reference(store: Store) -> bool:
-    """Return True if a partitioned queue is here, or the mark of one that was lost."""
-    try:
-        store.size(commit_object_name(0))
-    except FileNotFoundError:
-        return CommitMark(store).newest() is not None
-    return True
 
 
 def refuse_one_writer(state: QueueState, path: str) -> None:

@@ -1,17 +1,22 @@
-"""Scala and Python read each other's state logs: golden ones, and random ones."""
+"""Scala and Python read each other's logs alike: golden ones, random ones, and damaged ones."""
 
 import json
 import re
-from collections.abc import Callable
+import struct
+from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 
-from cec_store import open_queue
+from cec_store import CorruptLog, NotAQueue, UnsupportedVersion, open_queue
+from cec_store.format.checksum import with_crc
 from cec_store.format.ends import judge
+from cec_store.format.frame import FRAME_HEADER_BYTES, SEGMENT_HEADER_BYTES, decode_frame_header
 from cec_store.inspector.verifying.log import verify
+from cec_store.log.chain import Chain
 from cec_store.state_logs.state_log import StateLog
 from cec_store.storage.local import LocalFolder
 from support.disks.memory_folder import MemoryFolder
@@ -168,3 +173,145 @@ def test_scala_judges_the_end_of_a_segment_as_python_does(tmp_path: Path) -> Non
     for (kind, _, facts), said in zip(CASES, found, strict=True):
         verdict, byte = judge(kind, facts)
         assert said == f"{verdict.name.title().replace('_', '')} {byte}", (kind, facts)
+
+
+QUEUES = ("queue", "queue-steps")
+
+
+def files_of(name: str) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in (FOLDER / name).iterdir()}
+
+
+def put_files(folder: Path, files: dict[str, bytes]) -> None:
+    folder.mkdir(parents=True)
+    for name, data in files.items():
+        (folder / name).write_bytes(data)
+
+
+def wounds_of(files: dict[str, bytes], every: int) -> Iterator[tuple[str, dict[str, bytes]]]:
+    """Each file lost, longer, and at each such byte flipped, cut and filled with zeros."""
+    for name, data in files.items():
+        yield f"lost {name}", {other: files[other] for other in files if other != name}
+        yield f"longer {name}", {**files, name: data + b"CECF" + bytes(50)}
+        schema = decode_frame_header(data, SEGMENT_HEADER_BYTES) if name.endswith("seg") else None
+        for at in range(0, len(data), every):
+            # A segment's SCHEMA is what Python decodes its rows by; Scala has that of the newest.
+            inside = 0 if schema is None else at - SEGMENT_HEADER_BYTES - FRAME_HEADER_BYTES
+            if schema is None or not -64 < inside < schema.body_bytes:
+                flipped = bytes([data[at] ^ 1 << at % 8])
+                yield f"flip {name} {at}", {**files, name: data[:at] + flipped + data[at + 1 :]}
+                zeros = bytes(min(64, len(data) - at))
+                yield f"zero {name} {at}", {**files, name: data[:at] + zeros + data[at + 64 :]}
+            yield f"cut {name} {at}", {**files, name: data[:at]}
+            yield f"fill {name} {at}", {**files, name: data[:at] + bytes(len(data) - at)}
+
+
+def shown_by_python(folder: Path) -> dict[str, Any] | None:
+    """Return what a queue shows with all bodies proven, and None where it is refused."""
+    try:
+        chain = Chain(LocalFolder(folder))
+        frames = list(chain.frames())
+        for frame in frames:
+            chain.records(frame)
+    except (CorruptLog, UnsupportedVersion, NotAQueue):
+        return None
+    offsets = [frame.header.first_offset for frame in frames]
+    return {
+        "offsets": offsets, "first": chain.first_offset(), "end": chain.end.offset,
+        "written": chain.written_offset,
+    }  # fmt: skip
+
+
+@pytest.mark.quick
+def test_scala_shows_of_a_damaged_queue_what_python_shows(
+    tmp_path: Path, crash_count: Callable[[int, int], int]
+) -> None:
+    every = crash_count(61, 3)
+    for queue in QUEUES:
+        put_files(tmp_path / f"{queue} whole", files_of(queue))
+        for words, files in wounds_of(files_of(queue), every):
+            put_files(tmp_path / f"{queue} {words}", files)
+    found = run_jvm("plainLogs", logs=tmp_path, timeout_s=900)
+    refused = 0
+    for words, shown in found.items():
+        by_scala = {name: shown.get(name) for name in ("offsets", "first", "end", "written")}
+        by_python = shown_by_python(tmp_path / words)
+        assert by_python == (None if "refused" in shown else by_scala), (words, shown)
+        refused += by_python is None
+    assert len(found) > refused > len(found) // 10
+
+
+LATER = {
+    "version": (0, 8, "<H", 2),
+    "segment flags": (0, 84, "<I", 2),
+    "type": (-1, 4, "<B", 9),
+    "codec": (-1, 5, "<B", 9),
+    "flags": (-1, 6, "<H", 8),
+}
+"""Header (0 the segment's, -1 the last frame's), place and form of a number, and a later value."""
+
+
+def of_a_later_format(data: bytes, change: str) -> bytes:
+    header, place, form, value = LATER[change]
+    at = data.rindex(b"CECF") if header else 0
+    head = bytearray(data[at : at + FRAME_HEADER_BYTES])
+    struct.pack_into(form, head, place, value)
+    return data[:at] + with_crc(bytes(head)) + data[at + FRAME_HEADER_BYTES :]
+
+
+@pytest.mark.quick
+def test_scala_refuses_by_name_what_a_later_format_has_written(tmp_path: Path) -> None:
+    """A sound header with a flag, type, codec or version that is unknown is no damage."""
+    changed = {}
+    commit = (FOLDER / "commit-append.bin").read_bytes()
+    (tmp_path / "in").mkdir()
+    (tmp_path / "out").mkdir()
+    for number, change in enumerate(LATER):
+        head = commit[:32] + number.to_bytes(8, "little") + commit[40:SEGMENT_HEADER_BYTES]
+        whole = of_a_later_format(with_crc(head) + commit[SEGMENT_HEADER_BYTES:], change)
+        (tmp_path / "in" / f"{number}.commit").write_bytes(whole)
+    said = run_jvm("logObjects", **{"in": tmp_path / "in", "out": tmp_path / "out"})
+    for number, change in enumerate(LATER):
+        check_refusal(said[f"{number}.commit"]["refused"], f"{number}.commit", change)
+    for case, change in product((*QUEUES, "state-python"), LATER):
+        files = files_of(case)
+        file = max(name for name in files if name.endswith(".seg"))
+        put_files(
+            tmp_path / "logs" / f"{case} {change}",
+            {**files, file: of_a_later_format(files[file], change)},
+        )
+        changed[f"{case} {change}"] = (file, change)
+        if case == "state-python":
+            (state,) = [each for each in STATE_CASES if each["name"] == case]
+            newest = state["expect"]["versions"][-1]["version"]
+            (tmp_path / "logs" / f"{case} {change}" / "wanted").write_text(f"{newest}\n")
+    found = run_jvm("plainLogs", logs=tmp_path / "logs")
+    assert found.keys() == changed.keys()
+    for name, (file, change) in changed.items():
+        assert found[name].get("condition") == "CEC_LOG", (name, found[name])
+        check_refusal(found[name]["refused"], file, change)
+
+
+def check_refusal(text: str, file: str, change: str) -> None:
+    assert file in text
+    assert change in text
+    assert "upgrade cec-store" in text
+    assert re.search(r"damage|Restore this", text) is None, text
+
+
+@pytest.mark.parametrize(
+    ("last", "condition"), [(b"", "CEC_VERSION_MISSING"), (b"x", "CEC_DAMAGED")]
+)
+def test_scala_takes_nothing_but_zeros_for_an_unfinished_write(
+    tmp_path: Path, last: bytes, condition: str
+) -> None:
+    """However many there are."""
+    (state,) = [case for case in STATE_CASES if case["name"] == "state-python"]
+    files = files_of(state["name"])
+    name = max(files)
+    folder = tmp_path / "logs" / "state"
+    put_files(folder, {**files, name: files[name] + bytes((1 << 20) + 500) + last})
+    wanted = state["expect"]["versions"][-1]["version"] + 1
+    (folder / "wanted").write_text(f"{wanted}\n")
+    found = run_jvm("plainLogs", logs=folder.parent)["state"]
+    assert found["condition"] == condition, found

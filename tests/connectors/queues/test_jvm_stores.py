@@ -4,13 +4,15 @@ import json
 import os
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from cec_store import open_queue
 from cec_store.storage import mounts
 from support.spark.jvm_sink import (
     JVM,
@@ -177,3 +179,48 @@ def test_the_sink_knows_the_mount_that_it_is_on(spark: Any, tmp_path: Path) -> N
     path = spark._jvm.java.io.File(str(tmp_path / "not" / "there"))
     found = theirs.of(path.toPath()).get()
     assert found.toString() == str(mounts.mount_of(str(tmp_path)))
+
+
+def commit_reads(folder: Path) -> list[int]:
+    """Return the numbers of the commits that were asked for since, in this order."""
+    file = folder / "calls"
+    lines = [line.split() for line in file.read_text().splitlines()]
+    file.write_text("")
+    names = [name for kind, name in lines if kind == "read" and name.endswith(".commit")]
+    return [int(Path(name).stem) for name in names]
+
+
+def test_a_stream_reads_rows_that_stand_in_commits_with_them(spark: Any, planned: Path) -> None:
+    path, url, schema = planned / "q", f"planned://{planned}/q", pa.schema([("n", pa.int64())])
+    with open_queue(path, "a", schema=schema, partitions=1) as queue:
+        for number in range(3):
+            queue.append(pa.table({"n": [number]}))
+        seen: list[int] = []
+        stream = spark.readStream.format(JVM).option("startingOffsets", "earliest").load(url)
+        commit_reads(planned)  # for the columns
+        query = (
+            stream.writeStream.foreachBatch(
+                lambda batch, _: seen.extend(row.n for row in batch.collect())
+            )
+            .option("checkpointLocation", str(planned / "c"))
+            .start()
+        )
+        try:
+            wait_for(lambda: len(seen) == 3)
+            queue.append(pa.table({"n": [3]}))
+            wait_for(lambda: len(seen) == 4)
+        finally:
+            query.stop()
+    found = commit_reads(planned)
+    # A number is asked for until it is there, and then the next one: none is read for its rows.
+    # A position is searched for among those before.
+    later = [number for number in found if number > 3]
+    assert later == sorted(later)
+    assert {*later} == {4, 5}
+
+
+def wait_for(is_done: Callable[[], bool]) -> None:
+    until = time.monotonic() + 120
+    while not is_done():
+        assert time.monotonic() < until
+        time.sleep(0.05)

@@ -11,7 +11,7 @@ from cec_store import PartitionedQueue
 from cec_store.errors import CorruptLog
 from cec_store.format.by_reference.commits import Since
 from cec_store.format.schema import RecordSchema
-from cec_store.ledger import reference_log
+from cec_store.ledger import commit_objects
 from cec_store.log.selection import Selection
 from cec_store.partitioned.by_reference.reference_queue import ReferenceQueue
 from cec_store.partitioned.following import Following
@@ -96,7 +96,7 @@ def test_what_is_kept_is_bounded(store: Store, monkeypatch: pytest.MonkeyPatch) 
     queue = ReferenceQueue(counting)
     append(writer, 1)
     size = len(store.read(commit_object_name(1)))
-    monkeypatch.setattr(reference_log, "_KEPT_BYTES_MAX", 3 * size)
+    monkeypatch.setattr(commit_objects, "_KEPT_BYTES_MAX", 3 * size)
     append(writer, 9)
     following = Following(queue, Selection())
     assert sorted(followed(queue, following)) == sorted([0, 0, *(2 * [*range(9)])])

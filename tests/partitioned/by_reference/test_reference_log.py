@@ -10,13 +10,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cec_store.errors import CorruptLog, NotAQueue
+from cec_store.errors import CorruptLog, NotAQueue, UnsupportedVersion
 from cec_store.format.by_reference.commit_body import segments_of
 from cec_store.format.by_reference.commits import (
     Operation,
     ReferenceObject,
     since_base,
 )
+from cec_store.format.checksum import with_crc
+from cec_store.format.frame import SEGMENT_HEADER_BYTES
 from cec_store.ledger.queue_state import QueueState
 from cec_store.ledger.reference_log import ReferenceLog
 from cec_store.storage.names import commit_object_name
@@ -51,6 +53,19 @@ def test_a_queue_is_made_once() -> None:
     with pytest.raises(FileExistsError):
         made(log)
     assert log.open().commit.schema is not None
+
+
+def test_a_commit_of_a_later_format_is_no_damage() -> None:
+    store = Objects()
+    log = ReferenceLog(store)
+    state = made(log)
+    name = commit_object_name(0)
+    head = bytearray(store.held[name][:SEGMENT_HEADER_BYTES])
+    head[8] = 2
+    store.held[name] = with_crc(bytes(head)) + store.held[name][SEGMENT_HEADER_BYTES:]
+    for look in (log.open, lambda: log.prove(state)):
+        with pytest.raises(UnsupportedVersion, match=r"version 2.*upgrade cec-store"):
+            look()
 
 
 def test_a_commit_says_what_came_since_the_last_wider_one() -> None:

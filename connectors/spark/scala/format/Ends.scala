@@ -27,6 +27,9 @@ private[cecstore] final case class EndFacts(byte: Long, fileBytes: Long, claimed
 private[cecstore] object Ends {
   import Verdict._
 
+  /** Whether there is an error instead of an end. */
+  def isRefused(verdict: Verdict.Value): Boolean = verdict == Damage || verdict == Newer
+
   /** The verdict, and the byte at which the log, or its damage, begins. */
   def judge(kind: LogKind.Value, facts: EndFacts): (Verdict.Value, Long) = {
     import facts._

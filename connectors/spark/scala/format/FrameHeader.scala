@@ -15,6 +15,8 @@ private[cecstore] final case class FrameHeader(
   def frameBytes: Long = HeaderBytes.toLong + bodyBytes
   def endOffset: Long = firstOffset + recordCount
   def isBatch: Boolean = kind == Batch
+  /** The number of the frame behind it. */
+  def nextSeq: Long = if (isBatch) seq + 1 else seq
   /** Whether both are one frame, perhaps with another address: maintenance has copied it into a merged segment. */
   def isCopyOf(other: FrameHeader): Boolean = copy(chainCrc = other.chainCrc, prevSegment = other.prevSegment,
     prevByte = other.prevByte, schemaByte = other.schemaByte, durableUpto = other.durableUpto, salt = other.salt) == other
@@ -68,6 +70,9 @@ private[cecstore] object FrameHeader {
     if (!kinds(h.kind)) throw new NewerFrame(s"frame of unknown type ${h.kind}")
     val (codec, unknown) = (h.codec & 0xff, h.flags & ~(if (h.isBatch) flagsKnown else 0))
     if (codec > codecMax || unknown != 0) throw new NewerFrame(s"frame with flags ${h.flags}, codec $codec: unknown")
+    if (h.seq < 0 || h.firstOffset < 0 || h.recordCount < 0 || h.endOffset < 0) {
+      throw new BadFrame(s"number ${h.seq}, offset ${h.firstOffset} or ${h.recordCount} records: beyond the limits")
+    }
     if (h.continues && h.endsVersion) throw new BadFrame("a step that goes on has no open windows to count yet")
     if (!h.endsVersion && (h.openWindows != 0 || h.extentRecords != 0)) {
       throw new BadFrame(s"${h.openWindows} open windows, extent ${h.extentRecords}: not counted")

@@ -36,8 +36,8 @@ private[cecstore] object SegmentHeader {
     if (!bytes.startsWith(Magic)) throw new BadFrame("segment magic is wrong")
     val in = littleEndian(bytes)
     if (in.getInt(124) != crc32c(bytes, 124)) throw new BadFrame("segment header fails its checksum")
-    if (in.getShort(8) != 1) throw new BadFrame(s"format version ${in.getShort(8)}: upgrade cec-store")
-    if ((in.getInt(84) & ~Compacted) != 0) throw new BadFrame(s"segment flags ${in.getInt(84)}: upgrade cec-store")
+    if (in.getShort(8) != 1) throw new NewerFrame(s"format version ${in.getShort(8)}")
+    if ((in.getInt(84) & ~Compacted) != 0) throw new NewerFrame(s"segment flags ${in.getInt(84)}: unknown")
     SegmentHeader(bytes.slice(16, 32), in.getLong(32), in.getLong(40), in.getLong(48), in.getLong(56),
       in.getLong(64), in.getLong(72), in.getInt(80), in.getLong(88), in.getInt(84))
   }

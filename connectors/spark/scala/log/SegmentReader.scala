@@ -1,14 +1,16 @@
 package org.apache.spark.sql.cecstore.log
 
 import java.io.EOFException
-import scala.collection.mutable.ArrayBuffer
 import org.apache.spark.sql.cecstore.CecLogException
-import org.apache.spark.sql.cecstore.format.{BadFrame, Body, DamagedLog, Format, FrameHeader, Rows, RunningCrc, SegmentHeader}
+import org.apache.spark.sql.cecstore.format.{BadFrame, Body, DamagedLog, Format, Frame, FrameHeader, Gap}
+import org.apache.spark.sql.cecstore.format.{Rows, RunningCrc, Scan, SegmentHeader}
 
 /** A whole frame of a segment; `runningCrc` is the segment's at its end. */
-private[cecstore] final case class FrameAt(segment: SegmentReader, byte: Long, header: FrameHeader, runningCrc: Int) {
-  def end: Long = byte + header.frameBytes
-  def isBefore(next: FrameAt): Boolean = end == next.byte && runningCrc == next.header.chainCrc
+private[cecstore] final case class FrameAt(segment: SegmentReader, frame: Frame) {
+  def byte: Long = frame.byte
+  def header: FrameHeader = frame.header
+  def runningCrc: Int = frame.chain
+  def end: Long = frame.end
 }
 
 /**
@@ -27,22 +29,24 @@ private[cecstore] final class SegmentReader(inputs: OpenInputs, val id: Long) {
   private var back = FirstBackBytes
 
   /** The first byte that is no sound header or whole frame, and why. */
-  private var bad: (Long, String) = (0, "")
+  private var gap: Gap = _
   val header: Option[SegmentHeader] =
     try {
       val header = SegmentHeader.decode(read(0, Format.HeaderBytes))
       if (header.segmentId != id) throw new BadFrame(s"the file is segment ${header.segmentId}")
       Some(header)
-    } catch { case e: BadFrame => bad = (0, e.reason); None }
+    } catch { case e: BadFrame => gap = Gap(0, e); None }
+  private[log] val scan = new Scan(header.map(_.salt), FrameHeader.decode(_), read)
 
   /** Raise if there is no sound header. */
-  def checkHeader(): Unit = if (header.isEmpty) throw damaged(bad._1, bad._2)
+  def checkHeader(): Unit = if (header.isEmpty) throw damaged(gap)
+
+  // Its body may be cut short.
+  private lazy val schemaFrame: Option[Frame] =
+    header.flatMap(_ => soundAt(Format.HeaderBytes)).filter(_.header.kind == Format.Schema)
 
   /** The SCHEMA frame's header, where it is sound. */
-  lazy val schema: Option[FrameHeader] = header.flatMap { head =>
-    try Some(frameHeader(read(Format.HeaderBytes, Format.HeaderBytes), head)).filter(_.kind == Format.Schema)
-    catch { case _: BadFrame => None }
-  }
+  def schema: Option[FrameHeader] = schemaFrame.map(_.header)
 
   /** The version that the segment builds on; none where its first two headers are not whole. */
   def baseVersion: Option[Long] = schema.map(_.inputUpto)
@@ -50,17 +54,17 @@ private[cecstore] final class SegmentReader(inputs: OpenInputs, val id: Long) {
   // -- from the end back ------------------------------------------------------------------------
 
   private lazy val tail: Option[SegmentTail.Found] =
-    if (schema.nonEmpty && hasSoundSchema) SegmentTail.find(this) else None
+    schemaFrame.filter(isSoundSchema).flatMap(_ => SegmentTail.find(this))
   private var isBroken = false
 
   /** Raise if a frame here was found not to follow the one before it. */
-  def checkLinks(): Unit = if (isBroken) { val (byte, reason) = framesEnd; throw damaged(byte, reason) }
+  def checkLinks(): Unit = if (isBroken) throw damaged(framesEnd)
 
-  private def hasSoundSchema: Boolean =
-    try { checkSchema(Format.HeaderBytes, schema.get); true } catch { case _: BadFrame => false }
+  private def isSoundSchema(frame: Frame): Boolean =
+    try { checkSchema(frame); true } catch { case _: BadFrame => false }
 
   /** Where the whole frames end, and why there: the file's end, or what is wrong with the bytes behind. */
-  private[log] def framesEnd: (Long, String) = tail.filter(_ => !isBroken).map(_.end).getOrElse { scanned; bad }
+  private[log] def framesEnd: Gap = tail.filter(_ => !isBroken).map(_.end).getOrElse { scanned; gap }
 
   /** The BATCH frames, newest first, no more of them read than are asked for. */
   def backward: Iterator[FrameAt] = tail match {
@@ -72,27 +76,23 @@ private[cecstore] final class SegmentReader(inputs: OpenInputs, val id: Long) {
   def before(frame: FrameAt): Option[FrameAt] = {
     val head = frame.header
     def isFirst = head.prevSegment != id
-    if (tail.nonEmpty && !isFirst) at(head.prevByte, frame.byte).filter(_.isBefore(frame)) match {
-      case found: Some[FrameAt] => found
-      case None => isBroken = true; scannedBefore(frame)
-    } else if (tail.nonEmpty && at(Format.HeaderBytes, frame.byte).exists(_.isBefore(frame))) None
+    def at(byte: Long): Option[Frame] = {
+      if (byte < frame.byte) loadBack(byte, frame.byte)
+      frameAt(byte).filter(_.isBefore(frame.frame))
+    }
+    if (tail.nonEmpty && !isFirst) at(head.prevByte).map(FrameAt(this, _)).orElse { isBroken = true; scannedBefore(frame) }
+    else if (tail.nonEmpty && at(Format.HeaderBytes).nonEmpty) None
     else { isBroken ||= tail.nonEmpty; scannedBefore(frame) }
   }
 
   private def scannedBefore(frame: FrameAt): Option[FrameAt] =
     scanned.reverseIterator.find(f => f.header.isBatch && f.byte < frame.byte)
 
-  /** The frame at a byte, if one is there, proven up to its end only by its own checksum. */
-  private[log] def at(byte: Long, upto: Long = 0): Option[FrameAt] = {
-    if (upto > byte) loadBack(byte, upto)
-    header.flatMap { head =>
-      try {
-        val bytes = read(byte, Format.HeaderBytes)
-        val h = frameHeader(bytes, head)
-        Option.when(byte + h.frameBytes <= size)(FrameAt(this, byte, h, RunningCrc.extended(h.chainCrc, bytes)))
-      } catch { case _: BadFrame => None }
-    }
-  }
+  /** The whole frame at a byte, if one is there, proven up to its end only by its own checksum. */
+  private[log] def frameAt(byte: Long): Option[Frame] = soundAt(byte).filter(_.end <= size)
+
+  private def soundAt(byte: Long): Option[Frame] =
+    try Some(scan.frameAt(byte)) catch { case _: BadFrame => None }
 
   /** The last frame of the newest attempt at a version that is here. */
   def ending(version: Long): Option[FrameAt] =
@@ -102,48 +102,28 @@ private[cecstore] final class SegmentReader(inputs: OpenInputs, val id: Long) {
 
   /** The BATCH frame at a byte, whose running CRC is that of all before it. */
   def batchAt(byte: Long): Option[FrameAt] =
-    at(byte).filter(_.header.isBatch)
+    header.flatMap(_ => frameAt(byte)).filter(_.header.isBatch).map(FrameAt(this, _))
 
   /** The frames with which versions end, newest first. */
   def versionEnds: Iterator[FrameAt] = backward.filter(_.header.endsVersion)
 
   // -- from the start ---------------------------------------------------------------------------
 
-  private lazy val scanned: IndexedSeq[FrameAt] = header.map(scan).getOrElse(IndexedSeq.empty)
+  private lazy val scanned: IndexedSeq[FrameAt] = header.map(walked).getOrElse(IndexedSeq.empty)
 
-  private def scan(head: SegmentHeader): IndexedSeq[FrameAt] = {
-    val found = ArrayBuffer.empty[FrameAt]
-    var runningCrc = RunningCrc.extended(0, read(0, Format.HeaderBytes))
-    var byte = Format.HeaderBytes.toLong
-    var due = head.firstSeq
-    try {
-      while (byte < size) {
-        val bytes = read(byte, Format.HeaderBytes)
-        val h = frameHeader(bytes, head)
-        if (h.seq != due) throw new BadFrame(s"frame number ${h.seq} where $due is due")
-        if (byte + h.frameBytes > size) throw new BadFrame("body cut short")
-        if (found.isEmpty) checkSchema(byte, h)
-        runningCrc = RunningCrc.extended(runningCrc, bytes)
-        found += FrameAt(this, byte, h, runningCrc)
-        byte += h.frameBytes
-        if (h.isBatch) due += 1
-      }
-      bad = (byte, SegmentTail.FileEnd)
-    } catch { case e: BadFrame => bad = (byte, e.reason) }
-    found.toIndexedSeq
+  private def walked(head: SegmentHeader): IndexedSeq[FrameAt] = {
+    val chain = RunningCrc.extended(0, read(0, Format.HeaderBytes))
+    val items = scan.frames(Format.HeaderBytes, size, Some(head.firstSeq), Some(chain)) { frame =>
+      if (frame.byte == Format.HeaderBytes) checkSchema(frame)
+    }.toIndexedSeq
+    val frames = items.collect { case frame: Frame => FrameAt(this, frame) }
+    gap = items.lastOption.collect { case found: Gap => found }.getOrElse(SegmentTail.fileEnd(size))
+    frames
   }
 
-  private[log] def frameHeader(bytes: Array[Byte], head: SegmentHeader): FrameHeader = {
-    val h = FrameHeader.decode(bytes)
-    if (h.salt != head.salt) throw new BadFrame("the frame belongs to another segment")
-    h
-  }
-
-  private def checkSchema(byte: Long, h: FrameHeader): Unit = {
-    if (h.kind != Format.Schema) throw new BadFrame("a segment starts with its schema")
-    val body = read(byte + Format.HeaderBytes, h.bodyBytes)
-    if (Format.crc32c(body, body.length) != h.bodyCrc) throw new BadFrame("schema fails its checksum")
-    Body.checkSchema(body)
+  private def checkSchema(frame: Frame): Unit = {
+    if (frame.header.kind != Format.Schema) throw new BadFrame("a segment starts with its schema")
+    Body.checkSchema(scan.body(frame))
   }
 
   // -- bodies -----------------------------------------------------------------------------------
@@ -152,20 +132,21 @@ private[cecstore] final class SegmentReader(inputs: OpenInputs, val id: Long) {
   def schemaBody: Array[Byte] = read(Format.HeaderBytes * 2, schema.get.bodyBytes)
 
   /** The stored body of a frame, its checksum proven; raises CecLogException. */
-  def body(frame: FrameAt): Array[Byte] = {
-    val body = read(frame.byte + Format.HeaderBytes, frame.header.bodyBytes)
-    if (body.length < frame.header.bodyBytes) throw damaged(frame.byte, "body cut short")
-    if (Format.crc32c(body, body.length) != frame.header.bodyCrc) throw damaged(frame.byte, "body fails its checksum")
-    body
-  }
+  def body(frame: FrameAt): Array[Byte] = guarded(frame)(scan.body(frame.frame))
 
   /** The rows of a frame, proven; raises CecLogException. */
-  def rows(frame: FrameAt, rowsId: Int): Rows = try {
-    val rows = Body.decode(frame.header, body(frame), rowsId)
+  def rows(frame: FrameAt, rowsId: Int): Rows = guarded(frame) {
+    val rows = Body.decode(frame.header, scan.body(frame.frame), rowsId)
     rows.firstOffset = frame.header.firstOffset
     rows.storedBytes = frame.header.frameBytes
     rows
-  } catch { case e: BadFrame => throw damaged(frame.byte, e.reason) }
+  }
+
+  private def guarded[A](frame: FrameAt)(act: => A): A =
+    try act catch { case e: BadFrame => throw damaged(Gap(frame.byte, e)) }
+
+  private[log] def damaged(gap: Gap): CecLogException =
+    if (gap.isNewer) DamagedLog(path, gap.byte, gap.why) else damaged(gap.byte, gap.why.reason)
 
   def damaged(byte: Long, reason: String): CecLogException =
     new DamagedLog(path, s"byte $byte: $reason: the state log is damaged")

@@ -1,7 +1,7 @@
 package org.apache.spark.sql.cecstore.queue
 
 import java.util.Arrays
-import org.apache.spark.sql.cecstore.format.{BadFrame, Format}
+import org.apache.spark.sql.cecstore.format.{BadFrame, Format, NewerFrame}
 
 /**
  * How far a consumer of a queue is, as an object: next-unread offsets, one of each partition. docs/format.md §11.
@@ -39,8 +39,7 @@ private[cecstore] object Acknowledgement {
     if (in.getInt(bytes.length - CrcBytes) != Format.crc32c(bytes, bytes.length - CrcBytes)) {
       throw new BadFrame("the acknowledgement fails its checksum")
     }
-    if (in.getShort(8) != Version) throw new BadFrame(
-        s"an acknowledgement of version ${in.getShort(8)}: upgrade cec-store")
+    if (in.getShort(8) != Version) throw new NewerFrame(s"format version ${in.getShort(8)}")
     val count = in.getInt(12)
     if (in.getShort(10) != HeaderBytes || count < 0 || bytes.length != HeaderBytes + 16L * count + CrcBytes) {
       throw new BadFrame(s"${bytes.length} bytes for $count partitions")

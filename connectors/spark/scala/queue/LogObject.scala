@@ -1,6 +1,5 @@
 package org.apache.spark.sql.cecstore.queue
 
-import java.util.Arrays
 import org.apache.spark.sql.cecstore.format._
 import scala.util.{Try, Using}
 import scala.util.control.NonFatal
@@ -88,18 +87,19 @@ private[cecstore] object LogObject {
   def decode(bytes: Array[Byte], path: String, number: Long, withSince: Boolean = true): LogObject = try {
     val found = SegmentHeader.decode(bytes)
     if (found.segmentId != number) throw new BadFrame(s"the object is number ${found.segmentId}")
-    val (first, end) = bodyAt(found, bytes, Format.HeaderBytes, RunningCrc.extended(0, bytes), Format.RecordStream)
-    val (commit, stored) = CommitBody.decode(first)
+    val scan = Scan.of(bytes, Some(found.salt), FrameHeader.decodeOfCommit)
+    val (first, body) = commitAt(scan, Format.HeaderBytes, RunningCrc.extended(0, bytes), Format.RecordStream)
+    val (commit, stored) = CommitBody.decode(Body.inflated(first.header, body))
     val frames = bytes.length - inlineBytes(stored)
-    val second = Option.when(end.at < frames)(storedAt(found, bytes, end.at, end.chain, Format.SinceStream))
+    val second = Option.when(first.end < frames)(commitAt(scan, first.end, first.chain, Format.SinceStream))
     // An object that is cut by as many bytes as `since` has must not pass for one without it.
-    val isCut = second.isEmpty && Try(frameAt(bytes, end.at)).toOption.exists(_._1.salt == found.salt)
-    if (isCut || second.fold(end.at)(_._3.at) != frames) throw new BadFrame("it does not end where its inline frames do")
+    val isCut = second.isEmpty && Try(scan.body(scan.frameAt(first.end))).isSuccess
+    if (isCut || second.fold(first)(_._1).end != frames) throw new BadFrame("it does not end where its inline frames do")
     def placed(rows: IndexedSeq[Segment]) = rows.map { s =>
       if (s.isOwn) s.copy(file = Names.commit(number), byte = frames + s.byte) else s
     }
-    val since = second.filter(_ => withSince).map { case (head, stored, _) =>
-      CommitBody.decodeSince(Body.inflated(head, stored), number, commit.ends.length)
+    val since = second.filter(_ => withSince).map { case (frame, body) =>
+      CommitBody.decodeSince(Body.inflated(frame.header, body), number, commit.ends.length)
     }
     if (since.exists(s => inlineBytes(s.segments) != bytes.length - frames)) {
       throw new BadFrame("inline frames that came since an earlier commit, and not with this")
@@ -113,8 +113,8 @@ private[cecstore] object LogObject {
     LogObject(number, found.logId.toIndexedSeq, commit, placed(stored), found.createdUs, found.salt, previous,
       since.map(s => s.copy(segments = placed(s.segments))))
   } catch {
-    case e: BadFrame => throw WholeSegment.damaged(path, 0, e.reason)
-    case NonFatal(e) => throw WholeSegment.damaged(path, Format.HeaderBytes, s"a commit that says what cannot be: $e")
+    case e: BadFrame => throw DamagedLog(path, 0, e)
+    case NonFatal(e) => throw DamagedLog(path, Format.HeaderBytes, s"a commit that says what cannot be: $e")
   }
 
   /** The bytes of inline frames, which follow one another. Raises BadFrame where they do not, or cannot be. */
@@ -124,32 +124,12 @@ private[cecstore] object LogObject {
     Math.addExact(at, segment.bytes)
   }
 
-  /** Where a frame ends, and the chain CRC there. */
-  private final case class End(at: Int, chain: Int)
-
-  /** The body of the COMMIT frame of this stream at a byte, inflated. */
-  private def bodyAt(header: SegmentHeader, bytes: Array[Byte], at: Int, chain: Int, stream: Int): (Array[Byte], End) = {
-    val (head, stored, end) = storedAt(header, bytes, at, chain, stream)
-    (Body.inflated(head, stored), end)
-  }
-
-  /** The COMMIT frame of this stream at a byte: its header, and its body as it is stored, proven. */
-  private def storedAt(header: SegmentHeader, bytes: Array[Byte], at: Int, chain: Int, stream: Int) = {
-    val (head, encoded, stored) = frameAt(bytes, at)
-    if (head.salt != header.salt) throw new BadFrame("the frame belongs to another object")
-    if (head.chainCrc != chain) throw new BadFrame("its chain CRC is not that of what stands before it")
-    if (head.streamId != stream) throw new BadFrame(s"a frame of stream ${head.streamId}, where one of $stream is due")
-    (head, stored, End(at + Format.HeaderBytes + stored.length, RunningCrc.extended(chain, encoded)))
-  }
-
-  /** A frame's header, its bytes, and the stored body. */
-  private def frameAt(bytes: Array[Byte], at: Int): (FrameHeader, Array[Byte], Array[Byte]) = {
-    val start = math.min(at.toLong + Format.HeaderBytes, bytes.length).toInt
-    val encoded = Arrays.copyOfRange(bytes, math.min(at, bytes.length), start)
-    val head = FrameHeader.decodeOfCommit(encoded)
-    if (bytes.length - start < head.bodyBytes) throw new BadFrame("the body is cut short")
-    val stored = Arrays.copyOfRange(bytes, start, start + head.bodyBytes)
-    if (Format.crc32c(stored, stored.length) != head.bodyCrc) throw new BadFrame("the body fails its checksum")
-    (head, encoded, stored)
+  /** The COMMIT frame of this stream at a byte, and its body as it is stored, both proven. */
+  private def commitAt(scan: Scan, byte: Long, chain: Int, stream: Int): (Frame, Array[Byte]) = {
+    val frame = scan.frameAt(byte)
+    val header = frame.header
+    if (header.chainCrc != chain) throw new BadFrame("its chain CRC is not that of what stands before it")
+    if (header.streamId != stream) throw new BadFrame(s"a frame of stream ${header.streamId}, where one of $stream is due")
+    (frame, scan.body(frame))
   }
 }

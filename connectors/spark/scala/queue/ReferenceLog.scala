@@ -8,7 +8,7 @@ import scala.annotation.tailrec
 import scala.collection.mutable
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.cecstore.CecLogException
-import org.apache.spark.sql.cecstore.format.{BadFrame, Format, SegmentHeader, WholeSegment}
+import org.apache.spark.sql.cecstore.format.{BadFrame, DamagedLog, Format, SegmentHeader}
 
 /** Another queue stands at this path now, or an older copy of this one, or none. */
 private[cecstore] final class QueueReplaced(queue: String, message: String)
@@ -36,6 +36,9 @@ private[cecstore] final class ReferenceLog(store: Store) extends Logging {
   @volatile private var provenNs = System.nanoTime
   /** The last commit that was read or made, by which its double is known. */
   @volatile private var last: Option[LogObject] = None
+  /** Commit 0, where it was read. */
+  @volatile private var maker: Option[LogObject] = None
+  private val withRows = new KeptCommits
 
   // -- reading ------------------------------------------------------------------------------
 
@@ -156,12 +159,13 @@ private[cecstore] final class ReferenceLog(store: Store) extends Logging {
     else new CecLogException(s"${pathOf(number)}: damage at byte 0: $reason; unless files were put here by hand, " +
       twoWinners(number), named = placeOf(number))
 
-  /** The commit that made the queue. */
-  def first(): LogObject = neededCommit(0)
+  /** The record schema of the queue that had this state, as SCHEMA frames have it. */
+  def schemaMessage(state: QueueState): Array[Byte] =
+    maker.filter(_.logId == state.logId).getOrElse(neededCommit(0)).commit.schema
+      .getOrElse(throw damaged(0, "the commit that makes the queue says nothing of its columns"))
 
-  /** The queue's record schema, as SCHEMA frames have it. */
-  def schemaMessage(): Array[Byte] =
-    first().commit.schema.getOrElse(throw damaged(0, "the commit that makes the queue says nothing of its columns"))
+  /** The frames of a segment, where they stand in a commit that was read lately. */
+  def inlineRows(segment: Segment): Option[Array[Byte]] = withRows.rows(segment)
 
   /** One commit, if it is there. */
   def at(number: Long): Option[LogObject] = commit(number)
@@ -196,7 +200,7 @@ private[cecstore] final class ReferenceLog(store: Store) extends Logging {
     Some(SegmentHeader.decode(store.read(Names.commit(number), 0, Format.HeaderBytes)))
   } catch {
     case _: FileNotFoundException => None
-    case e: BadFrame => throw damaged(number, e.reason)
+    case e: BadFrame => throw DamagedLog(pathOf(number), 0, e)
   }
 
   private def newestNumber(): Long = {
@@ -224,7 +228,8 @@ private[cecstore] final class ReferenceLog(store: Store) extends Logging {
 
   /** The commit of this salt, with what came since an earlier one where it says that. None: whichever it is. */
   private def part(number: Long, salt: Option[Long]): LogObject = {
-    val found = neededCommit(number)
+    val found = maker.filter(made => number == 0 && salt.contains(made.salt)).getOrElse(neededCommit(number))
+    if (number == 0) maker = Some(found)
     if (!salt.forall(_ == found.salt)) {
       throw inconsistent(number, "another commit than the one that the queue has gone on from")
     }
@@ -241,7 +246,11 @@ private[cecstore] final class ReferenceLog(store: Store) extends Logging {
   }
 
   private def commit(number: Long, withSince: Boolean = true): Option[LogObject] =
-    read(Names.commit(number)).map(LogObject.decode(_, pathOf(number), number, withSince))
+    read(Names.commit(number)).map { bytes =>
+      val found = LogObject.decode(bytes, pathOf(number), number, withSince)
+      withRows.add(found, bytes)
+      found
+    }
 
   private def neededCommit(number: Long): LogObject =
     commit(number).getOrElse(throw damaged(number, "a commit is missing"))
@@ -250,7 +259,7 @@ private[cecstore] final class ReferenceLog(store: Store) extends Logging {
     try Some(store.read(name)) catch { case _: FileNotFoundException => None }
 
   private def pathOf(number: Long): String = s"${store.url}/${Names.commit(number)}"
-  private def damaged(number: Long, reason: String): CecLogException = WholeSegment.damaged(pathOf(number), 0, reason)
+  private def damaged(number: Long, reason: String): CecLogException = DamagedLog(pathOf(number), 0, reason)
 
   // -- writing ------------------------------------------------------------------------------
 
@@ -350,6 +359,25 @@ private[cecstore] final class ReferenceLog(store: Store) extends Logging {
       }
     }
     attempt(1)
+  }
+}
+
+/** The last commits with rows that were read: who reads the rows next need not ask for them. For any thread. */
+private final class KeptCommits {
+  private val bytesMax = 8L << 20
+  private val objects = mutable.LinkedHashMap.empty[String, Array[Byte]]
+  private var size = 0L
+
+  def add(commit: LogObject, bytes: Array[Byte]): Unit = {
+    val name = Names.commit(commit.number)
+    if (commit.segments.exists(_.file == name)) synchronized {
+      size += bytes.length - objects.put(name, bytes).fold(0)(_.length)
+      while (size > bytesMax) objects.remove(objects.head._1).foreach(size -= _.length)
+    }
+  }
+
+  def rows(segment: Segment): Option[Array[Byte]] = synchronized(objects.get(segment.file)).map { bytes =>
+    bytes.slice(segment.byte.toInt, (segment.byte + segment.bytes).toInt)
   }
 }
 

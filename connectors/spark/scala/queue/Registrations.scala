@@ -5,7 +5,7 @@ import scala.annotation.tailrec
 import scala.jdk.CollectionConverters._
 import scala.util.Try
 import com.fasterxml.jackson.databind.ObjectMapper
-import org.apache.spark.sql.cecstore.format.{BadFrame, WholeSegment}
+import org.apache.spark.sql.cecstore.format.{BadFrame, DamagedLog}
 
 /**
  * Who reads a queue of many partitions, as its settings have it. docs/format.md §11.
@@ -32,7 +32,7 @@ private[cecstore] object Registration {
       val said = json.readTree(text)
       val starts = said.required("starts").asScala.map(_.longValue).toIndexedSeq
       Registration(ofAll(starts, state), said.required("first").longValue)
-    }.getOrElse(throw WholeSegment.damaged(
+    }.getOrElse(throw DamagedLog(
       s"${store.url}/${Names.commit(state.number)}", 0, s"no offsets in $Setting$name: $text"))
   }
 
@@ -63,14 +63,14 @@ private[cecstore] object Registration {
   }
 
   private def read(store: Store, state: QueueState, file: String, number: Long): Option[Acknowledgement] = {
-    def damaged(byte: Long, reason: String) = WholeSegment.damaged(s"${store.url}/$file", byte, reason)
+    val path = s"${store.url}/$file"
     try {
       val found = Acknowledgement.decode(store.read(file))
-      if (found.logId != state.logId) throw damaged(16, "the acknowledgement belongs to another queue")
-      if (found.number != number) throw damaged(32, s"it is number ${found.number}")
+      if (found.logId != state.logId) throw DamagedLog(path, 16, "the acknowledgement belongs to another queue")
+      if (found.number != number) throw DamagedLog(path, 32, s"it is number ${found.number}")
       Some(found)
     } catch {
-      case e: BadFrame => throw damaged(0, e.reason)
+      case e: BadFrame => throw DamagedLog(path, 0, e)
       case _: FileNotFoundException => None
     }
   }

@@ -97,7 +97,7 @@ private[cecstore] final class CecScan(
     val recordsMax =
       if (said.containsKey("maxRecordsPerPartition")) most else packing.recordsMax(slices(Long.MaxValue, None), most)
     val found = slices(recordsMax, options.minPartitions)
-    if (options.minPartitions.isEmpty) packing.tasks(found, recordsMax).toArray
+    if (options.minPartitions.isEmpty) packing.tasks(found, recordsMax).map(SliceGroup(_)).toArray
     else found.map(slice => SliceGroup(IndexedSeq(slice))).toArray
   }
 

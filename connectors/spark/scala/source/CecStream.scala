@@ -214,7 +214,10 @@ private[cecstore] final class CecStream(
     if (following.isEmpty) tell(begin, ends)
     val ranges = ends.toSeq.sortBy(_._1).map { case (n, stop) => OffsetRange(n, begin(n), stop) }
     // A task each, as of Kafka's topics: where rows stand in a sink goes by it.
-    CecScan.slices(queue, ranges, options, _ => true).map(slice => SliceGroup(IndexedSeq(slice))).toArray
+    CecScan.slices(queue, ranges, options, _ => true).map { slice =>
+      val inline = slice.segments.flatMap(segment => queue.inlineRows(segment).map((segment.file, segment.byte) -> _))
+      SliceGroup(IndexedSeq(slice), inline.toMap)
+    }.toArray
   }
 
   override def createReaderFactory(): PartitionReaderFactory = CecScan.readers(queue, wanted)

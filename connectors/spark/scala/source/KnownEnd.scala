@@ -3,7 +3,7 @@ package org.apache.spark.sql.cecstore.source
 import java.io.FileNotFoundException
 import java.util.Arrays
 import org.apache.spark.sql.cecstore.CecLogException
-import org.apache.spark.sql.cecstore.format.{BadFrame, DamagedLog, Format, FrameHeader, SegmentHeader, WholeSegment}
+import org.apache.spark.sql.cecstore.format.{DamagedLog, Format, FrameHeader, Scan, SegmentHeader}
 import org.apache.spark.sql.cecstore.queue.{DurableNote, NotAQueue, Store}
 import scala.util.Try
 
@@ -62,7 +62,7 @@ private[cecstore] object KnownEnd {
 
   private def decoded(bytes: Array[Byte], path: String, epoch: Long): Manifest = {
     if (!bytes.startsWith(ManifestMagic)) throw new NotAQueue(path, "not a manifest of cec-store")
-    if (bytes.length != ManifestBytes || !isSound(bytes)) throw WholeSegment.damaged(path, 0,
+    if (bytes.length != ManifestBytes || !isSound(bytes)) throw DamagedLog(path, 0,
       "the manifest fails its checksum")
     val in = Format.littleEndian(bytes)
     val version = in.getShort(8)
@@ -71,9 +71,9 @@ private[cecstore] object KnownEnd {
     }
     val found = Manifest(in.getInt(12) & 0xffffffffL, Arrays.copyOfRange(bytes, 16, 32).toIndexedSeq, in.getLong(32),
       in.getLong(40))
-    if (found.epoch != epoch) throw WholeSegment.damaged(path, 12, s"the manifest is of epoch ${found.epoch}")
+    if (found.epoch != epoch) throw DamagedLog(path, 12, s"the manifest is of epoch ${found.epoch}")
     if (found.first < 0 || found.first > found.newest) {
-      throw WholeSegment.damaged(path, 32, s"first segment ${found.first} above newest segment ${found.newest}")
+      throw DamagedLog(path, 32, s"first segment ${found.first} above newest segment ${found.newest}")
     }
     found
   }
@@ -90,7 +90,7 @@ private[cecstore] object KnownEnd {
   private def refuseUnknownNotes(store: Store, folder: String, manifest: Manifest,
       notes: Seq[(String, Long, Seq[DurableNote])]): Unit = notes.foreach { case (name, epoch, ends) =>
     if (ends.exists(_.logId != manifest.logId)) {
-      throw WholeSegment.damaged(s"${store.url}/$folder$name", 16, "the file belongs to another queue")
+      throw DamagedLog(s"${store.url}/$folder$name", 16, "the file belongs to another queue")
     }
     val later = ends.filter(_.segment > manifest.newest)
     if (epoch > manifest.epoch || later.nonEmpty) throw older(store, folder, manifest, name)
@@ -118,21 +118,10 @@ private[cecstore] object KnownEnd {
   private def holdsAcknowledged(store: Store, name: String): Boolean = {
     val bytes = try store.read(name) catch { case _: FileNotFoundException => Array.emptyByteArray }
     val salt = Try(SegmentHeader.decode(bytes.take(Format.HeaderBytes)).salt).toOption
-    val headers = intact(bytes).filter(header => salt.forall(_ == header.salt))
+    val headers = Scan.of(bytes, salt, FrameHeader.decodeOfQueue).intactIn(bytes, 0).map(_.header).toSeq
     val published = headers.filter(_.kind == Format.Schema).map(h => h.schemaByte + h.frameBytes)
       .foldLeft(Format.HeaderBytes.toLong)(math.max)
     headers.exists(header => header.kind != Format.Schema && header.durableUpto > published)
-  }
-
-  /** Every sound frame header anywhere, of whichever segment. */
-  def intact(bytes: Array[Byte]): Seq[FrameHeader] = {
-    val in = Format.littleEndian(bytes)
-    (0 to bytes.length - Format.HeaderBytes).filter(at => bytes(at) == 'C' &&
-      in.getInt(at) == FrameHeader.Magic).flatMap { at =>
-      // Four bytes that only look like the beginning of one are none.
-      try Some(FrameHeader.decodeOfQueue(Arrays.copyOfRange(bytes, at, at +
-        Format.HeaderBytes))) catch { case _: BadFrame => None }
-    }
   }
 
   private def older(store: Store, folder: String, manifest: Manifest, name: String) = new CecLogException(

@@ -1,7 +1,6 @@
 package org.apache.spark.sql.cecstore.source
 
 import org.apache.spark.sql.classic.SparkSession
-import org.apache.spark.sql.connector.read.InputPartition
 import org.apache.spark.sql.internal.SQLConf
 
 /**
@@ -19,13 +18,13 @@ private[source] final class Packing(share: Double, session: SparkSession) {
     math.max(least, found.min(BigDecimal(Long.MaxValue)).toLong)
   }
 
-  def tasks(slices: Seq[Slice], recordsMax: Long): Seq[InputPartition] = {
+  def tasks(slices: Seq[Slice], recordsMax: Long): Seq[IndexedSeq[Slice]] = {
     val most = bytesMax(slices)
     val groups = slices.foldLeft(List.empty[Group]) {
       case (last :: before, slice) if last.hasRoomFor(slice, most, recordsMax) => last.and(slice) :: before
       case (all, slice) => Group(Vector(slice), size(slice), slice.rows) :: all
     }
-    groups.reverse.map(group => SliceGroup(group.slices))
+    groups.reverse.map(_.slices)
   }
 
   private def bytesMax(slices: Seq[Slice]): Long = {

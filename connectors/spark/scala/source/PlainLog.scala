@@ -4,8 +4,8 @@ import java.io.FileNotFoundException
 import java.util.Arrays
 import scala.collection.mutable
 import org.apache.spark.sql.cecstore.CecLogException
-import org.apache.spark.sql.cecstore.format.{BadFrame, EndFacts, Ends, Format, FrameHeader, LogKind, NewerFrame}
-import org.apache.spark.sql.cecstore.format.{SegmentHeader, Verdict, WholeSegment}
+import org.apache.spark.sql.cecstore.format.{BadFrame, DamagedLog, EndFacts, Ends, Format, Frame, FrameHeader, Gap}
+import org.apache.spark.sql.cecstore.format.{LogKind, Scan, SegmentHeader, Verdict}
 import org.apache.spark.sql.cecstore.queue.{DurableNote, QueueReplaced, Segment, Store}
 
 /**
@@ -75,7 +75,7 @@ private[cecstore] final class PlainLog(store: Store, folder: String, partition: 
   /** A segment that has a successor, which says where it ends. */
   private def complete(manifest: Manifest, id: Long): Segment = {
     val (own, successor) = (scan(manifest, id), scan(manifest, id + 1).header)
-    if (own.header.salt != successor.prevSalt) throw WholeSegment.damaged(own.path, 40,
+    if (own.header.salt != successor.prevSalt) throw DamagedLog(own.path, 40,
       "its salt is not the one its successor continues")
     own.upTo(successor.prevBytes)
   }
@@ -108,37 +108,33 @@ private[cecstore] final class SegmentScan(store: Store, file: String, val id: Lo
     if (found.logId.toIndexedSeq != logId) throw new BadFrame("the segment belongs to another queue")
     found
   }
-  private val schema: FrameHeader = damagedAt(Format.HeaderBytes) {
-    val found = frameAt(Format.HeaderBytes)
-    if (found.kind != Format.Schema) throw new BadFrame("a segment starts with its schema")
+  private val scan = new Scan(Some(header.salt), FrameHeader.decodeOfQueue, read)
+  private val schema: Frame = damagedAt(Format.HeaderBytes) {
+    val found = scan.frameAt(Format.HeaderBytes)
+    if (found.header.kind != Format.Schema) throw new BadFrame("a segment starts with its schema")
     found
   }
 
-  private var byte = Format.HeaderBytes + schema.frameBytes
-  private var due = schema.seq
-  private var claimed = schema.durableUpto
-  private var bad: BadFrame = _
-  private val unvouched = mutable.ArrayBuffer.empty[(Long, FrameHeader)]
+  private var byte = schema.end
+  private var due = schema.header.seq
+  private var claimed = schema.header.durableUpto
+  private var gap: Option[Gap] = None
+  private val unvouched = mutable.ArrayBuffer.empty[Frame]
 
   /** What readers see of it. */
-  var shown: Segment = Segment(partition, schema.firstOffset, 0, file, Format.HeaderBytes, schema.frameBytes,
-    header.salt,
-    Long.MaxValue, Long.MinValue, 0, header.createdUs, removed = false)
+  var shown: Segment = Segment(partition, schema.header.firstOffset, 0, file, Format.HeaderBytes,
+    schema.header.frameBytes, header.salt, Long.MaxValue, Long.MinValue, 0, header.createdUs, removed = false)
 
-  def schemaMessage: Array[Byte] = damagedAt(Format.HeaderBytes) {
-    val body = read(2L * Format.HeaderBytes, schema.bodyBytes)
-    if (Format.crc32c(body, body.length) != schema.bodyCrc) throw new BadFrame("body fails its checksum")
-    body
-  }
+  def schemaMessage: Array[Byte] = damagedAt(Format.HeaderBytes)(scan.body(schema))
 
-  def written: Long = unvouched.reverseIterator.map(_._2).find(!_.continues).fold(shown.endOffset)(_.endOffset)
+  def written: Long = unvouched.reverseIterator.map(_.header).find(!_.continues).fold(shown.endOffset)(_.endOffset)
 
   /** Whether there is a whole frame of records in it, vouched for or not. */
-  def hasRecords: Boolean = due > schema.seq
+  def hasRecords: Boolean = due > schema.header.seq
 
   private def damagedAt[A](byte: Long)(act: => A): A = try act catch {
-    case e: BadFrame => throw WholeSegment.damaged(path, byte, e.reason)
-    case _: FileNotFoundException => throw WholeSegment.damaged(path, 0, "the segment is missing")
+    case e: BadFrame => throw DamagedLog(path, byte, e)
+    case _: FileNotFoundException => throw DamagedLog(path, 0, "the segment is missing")
   }
 
   /** All of it, up to where its successor says that it ends. */
@@ -146,9 +142,9 @@ private[cecstore] final class SegmentScan(store: Store, file: String, val id: Lo
     readOn(end)
     judged(Some(end)) match {
       case (Verdict.Complete, _) =>
-      case (_, at) if at != byte => throw WholeSegment.damaged(path, at, "a step of several frames was not finished, and yet " +
+      case (_, at) if at != byte => throw DamagedLog(path, at, "a step of several frames was not finished, and yet " +
         "the segment is said to be")
-      case _ => throw WholeSegment.damaged(path, byte, if (bad == null) "a frame beyond its end" else bad.reason)
+      case _ => throw refusal
     }
     claimed = end
     takeVouched()
@@ -159,14 +155,14 @@ private[cecstore] final class SegmentScan(store: Store, file: String, val id: Lo
   /** Of the newest segment: read on from where the last look ended. */
   def follow(noted: Option[DurableNote]): Unit = {
     noted.foreach(note => claimed = math.max(claimed, note.byte))
-    noted.filter(_.salt != header.salt).foreach(_ => throw WholeSegment.damaged(path, 40,
+    noted.filter(_.salt != header.salt).foreach(_ => throw DamagedLog(path, 40,
       "another segment than was noted as durable"))
     readOn(Long.MaxValue)
     // The writer may be in the middle of this very frame: only a place that stays bad is damage.
     var attempts = 1
     while (isDamage) {
       val before = byte
-      if (attempts == Attempts) throw WholeSegment.damaged(path, byte, bad.reason)
+      if (attempts == Attempts) throw refusal
       readOn(Long.MaxValue)
       attempts = if (byte == before) attempts + 1 else 1
     }
@@ -175,52 +171,48 @@ private[cecstore] final class SegmentScan(store: Store, file: String, val id: Lo
 
   private def isDamage: Boolean = {
     claimed = math.max(claimed, claimedBeyond)
-    Set(Verdict.Damage, Verdict.Newer)(judged(None)._1)
+    Ends.isRefused(judged(None)._1)
   }
 
   // Where the file ends is not asked: its writer may be at work on it.
   private def judged(sealedEnd: Option[Long]): (Verdict.Value, Long) = Ends.judge(LogKind.Queue,
-    EndFacts(byte, byte, claimed, sealedEnd, unfinishedStep, isNewer = bad.isInstanceOf[NewerFrame]))
+    EndFacts(byte, byte, claimed, sealedEnd, unfinishedStep, isNewer = gap.exists(_.isNewer)))
+
+  private def refusal: CecLogException = DamagedLog(path, byte, gap.fold(new BadFrame("a frame beyond its end"))(_.why))
 
   private def unfinishedStep: Option[Long] =
-    unvouched.reverseIterator.takeWhile(_._2.continues).map(_._1).toSeq.lastOption
+    unvouched.reverseIterator.takeWhile(_.header.continues).map(_.byte).toSeq.lastOption
 
   private def claimedBeyond: Long = {
     val rest = try store.read(file, byte) catch { case _: FileNotFoundException => Array.emptyByteArray }
-    KnownEnd.intact(rest).filter(_.salt == header.salt).map(_.durableUpto).maxOption.getOrElse(0L)
+    scan.intactIn(rest, byte).map(_.header.durableUpto).maxOption.getOrElse(0L)
   }
 
   private def readOn(end: Long): Unit = {
     window = Array.emptyByteArray // the file may have grown
-    bad = null
-    try while (byte < end) {
-      val frame = frameAt(byte)
-      if (frame.seq != due) throw new BadFrame(s"frame ${frame.seq} where $due is due")
-      if (frame.frameBytes > end - byte || !hasByte(byte + frame.frameBytes - 1)) throw new BadFrame("body cut short")
-      if (frame.isBatch) {
-        due += 1
-        unvouched += ((byte, frame))
-      }
-      claimed = math.max(claimed, frame.durableUpto)
-      byte += frame.frameBytes
-    } catch { case e: BadFrame => bad = e }
+    gap = None
+    val frames = scan.frames(byte, end, Some(due)) { frame =>
+      if (!hasByte(frame.end - 1)) throw new BadFrame("body cut short")
+    }
+    frames.foreach {
+      case found: Gap => gap = Some(found)
+      case frame: Frame =>
+        if (frame.header.isBatch) unvouched += frame
+        due = frame.header.nextSeq
+        claimed = math.max(claimed, frame.header.durableUpto)
+        byte = frame.end
+    }
   }
 
   private def takeVouched(): Unit = {
-    var count = unvouched.lastIndexWhere { case (at, frame) => at + frame.frameBytes <= claimed } + 1
-    while (count > 0 && unvouched(count - 1)._2.continues) count -= 1 // its step is not vouched for to the end
-    unvouched.take(count).foreach { case (at, frame) =>
-      shown = shown.copy(records = shown.records + frame.recordCount, frames = shown.frames + 1,
-        bytes = at + frame.frameBytes - Format.HeaderBytes, leastUs = math.min(shown.leastUs, frame.minTimestampUs),
-        greatestUs = math.max(shown.greatestUs, frame.maxTimestampUs))
+    var count = unvouched.lastIndexWhere(_.end <= claimed) + 1
+    while (count > 0 && unvouched(count - 1).header.continues) count -= 1 // its step is not vouched for to the end
+    unvouched.take(count).foreach { case frame @ Frame(_, head, _) =>
+      shown = shown.copy(records = shown.records + head.recordCount, frames = shown.frames + 1,
+        bytes = frame.end - Format.HeaderBytes, leastUs = math.min(shown.leastUs, head.minTimestampUs),
+        greatestUs = math.max(shown.greatestUs, head.maxTimestampUs))
     }
     unvouched.remove(0, count)
-  }
-
-  private def frameAt(byte: Long): FrameHeader = {
-    val found = FrameHeader.decodeOfQueue(read(byte, Format.HeaderBytes))
-    if (found.salt != header.salt) throw new BadFrame("the frame belongs to another segment")
-    found
   }
 
   private def hasByte(byte: Long): Boolean =

@@ -2,7 +2,7 @@ package org.apache.spark.sql.cecstore.source
 
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.cecstore.columns.{FrameColumns, RecordFields}
-import org.apache.spark.sql.cecstore.format.{BadFrame, FrameHeader, SparkErrors, WholeSegment}
+import org.apache.spark.sql.cecstore.format.{BadFrame, DamagedLog, FrameHeader, SparkErrors}
 import org.apache.spark.sql.cecstore.queue.{Behind, CommitSearch, Names, NotAQueue, QueueState, ReferenceLog, Segment}
 import org.apache.spark.sql.cecstore.queue.{SeenCommit, Store}
 import org.apache.spark.sql.classic.SparkSession
@@ -37,6 +37,9 @@ private[cecstore] trait ReadableQueue {
   /** The segments of a partition, in order. */
   def segments(partition: Int): IndexedSeq[Segment]
 
+  /** The frames of a segment, where they were read with the commit that holds them. */
+  def inlineRows(segment: Segment): Option[Array[Byte]] = None
+
   /** The segments with a record in a range. */
   def segmentsOf(range: OffsetRange): IndexedSeq[Segment] =
     segments(range.partition).filter(s => s.firstOffset < range.stop && s.endOffset > range.start)
@@ -47,7 +50,7 @@ private[cecstore] trait ReadableQueue {
     def isWanted(header: FrameHeader, at: Long) =
       header.maxTimestampUs >= timestampUs && at + header.recordCount > first
     segments(partition).iterator.filter(s => s.greatestUs >= timestampUs && s.endOffset > first).map { segment =>
-      val frames = new SegmentFrames(store, segment)
+      val frames = new SegmentFrames(store, segment, known = inlineRows(segment))
       val columns = new FrameColumns(fields.fields)
       try {
         Iterator.continually(frames.next(isWanted)).takeWhile(identity).map { _ =>
@@ -132,9 +135,8 @@ private[cecstore] final class KeptQueue {
 
 /** A partitioned queue. docs/format.md §11. */
 private[cecstore] final class ReferenceView private (override val path: String, override val store: Store,
-    override val schemaMessage: Array[Byte], override val fields: RecordFields, first: QueueState)
+    override val schemaMessage: Array[Byte], override val fields: RecordFields, first: QueueState, log: ReferenceLog)
     extends ReadableQueue {
-  private val log = new ReferenceLog(store)
   private val commits = new CommitSearch(log)
   @volatile private var state: QueueState = first
   private var byPartition = segmentsByPartition
@@ -142,7 +144,10 @@ private[cecstore] final class ReferenceView private (override val path: String, 
   override def again(): ReadableQueue = {
     val last = state
     if (!log.has(last)) ReadableQueue.open(path) // it has been removed, and maybe made anew
-    else new ReferenceView(path, store, schemaMessage, fields, log.refresh(last))
+    else {
+      val anew = new ReferenceLog(store) // what was read before is not kept for it
+      new ReferenceView(path, store, schemaMessage, fields, anew.refresh(last), anew)
+    }
   }
 
   private def segmentsByPartition: Map[Int, IndexedSeq[Segment]] =
@@ -172,6 +177,7 @@ private[cecstore] final class ReferenceView private (override val path: String, 
     holder.acknowledge
   }
 
+  override def inlineRows(segment: Segment): Option[Array[Byte]] = log.inlineRows(segment)
   override def segments(partition: Int): IndexedSeq[Segment] = byPartition.getOrElse(partition, IndexedSeq.empty)
 }
 
@@ -180,10 +186,10 @@ private[cecstore] object ReferenceView {
   def open(path: String, store: Store): ReferenceView = {
     val log = new ReferenceLog(store)
     val state = log.open()
-    val message = log.schemaMessage()
+    val message = log.schemaMessage(state)
     val fields = try RecordFields.decode(message) catch {
-      case e: BadFrame => throw WholeSegment.damaged(s"${store.url}/${Names.commit(0)}", 0, e.reason)
+      case e: BadFrame => throw DamagedLog(s"${store.url}/${Names.commit(0)}", 0, e)
     }
-    new ReferenceView(path, store, message, fields, state)
+    new ReferenceView(path, store, message, fields, state, log)
   }
 }

@@ -4,7 +4,7 @@ import java.io.FileNotFoundException
 import java.util.Arrays
 import java.util.zip.CRC32C
 import org.apache.spark.sql.cecstore.queue.{Segment, Store}
-import org.apache.spark.sql.cecstore.format.{BadFrame, Format, FrameHeader, WholeSegment}
+import org.apache.spark.sql.cecstore.format.{BadFrame, DamagedLog, Format, Frame, FrameHeader, Gap, Scan}
 
 /**
  * The frames of a segment that a commit names, one after the other. The object is read in windows, a request each:
@@ -12,16 +12,17 @@ import org.apache.spark.sql.cecstore.format.{BadFrame, Format, FrameHeader, Whol
  * docs/format.md §11. For one thread.
  *
  * @param begin an offset before which no frame is wanted
+ * @param known the bytes of its frames, where somebody has read them
  */
-private[cecstore] final class SegmentFrames(store: Store, segment: Segment, begin: Long = 0) {
+private[cecstore] final class SegmentFrames(store: Store, segment: Segment, begin: Long = 0,
+    known: Option[Array[Byte]] = None) {
   import SegmentFrames._
 
   private val path = s"${store.url}/${segment.file}"
   private val end = segment.byte + segment.bytes
-  private var at = segment.byte
-  private var window = Array.emptyByteArray
-  private var windowAt = at
-  private var due = -1L
+  private val scan = new Scan(Some(segment.salt), FrameHeader.decodeOfQueue, read).frames(segment.byte, end)(_ => ())
+  private var window = known.getOrElse(Array.emptyByteArray)
+  private var windowAt = segment.byte
   private var records = 0L
   private var frames = 0
   private var isPassing = segment.frames > 1 && segment.firstOffset < begin && segment.bytes > WindowBytes
@@ -33,46 +34,42 @@ private[cecstore] final class SegmentFrames(store: Store, segment: Segment, begi
   var readUpto: Long = segment.firstOffset
   /** Where its body stands. */
   def bytes: Array[Byte] = window
-  def bodyAt: Int = (bodyByte - windowAt).toInt
-  private var bodyByte = 0L
-  private var frameByte = at
+  def bodyAt: Int = (byte + Format.HeaderBytes - windowAt).toInt
+  /** Where it stands, or what is no frame. */
+  private var byte = segment.byte
 
   /** Go to the next frame of records that is wanted, by its header and first offset; the others are passed over. */
   def next(isWanted: (FrameHeader, Long) => Boolean): Boolean = guarded {
     var isFound = false
     if (header != null && header.isBatch) readUpto = firstOffset + header.recordCount
-    while (!isFound && at < end) {
-      frameByte = at
-      header = frameHeader()
-      firstOffset = segment.firstOffset + records
-      bodyByte = at + Format.HeaderBytes
-      if (header.isBatch) {
-        due = header.seq + 1
-        records += header.recordCount
-        frames += 1
-        isFound = isWanted(header, firstOffset)
-        isPassing = !isFound && header.bodyBytes >= LargeBytes && records < segment.records
-      }
-      if (isFound) {
-        have(bodyByte, header.bodyBytes, WindowBytes)
-        checkBody()
-      }
-      at = bodyByte + header.bodyBytes
+    while (!isFound && scan.hasNext) scan.next() match {
+      case Gap(at, why) =>
+        byte = at
+        throw why
+      case frame: Frame =>
+        byte = frame.byte
+        header = frame.header
+        firstOffset = segment.firstOffset + records
+        if (header.isBatch) {
+          records += header.recordCount
+          frames += 1
+          isFound = isWanted(header, firstOffset)
+          isPassing = !isFound && header.bodyBytes >= LargeBytes && records < segment.records
+        }
     }
-    if (!isFound && (records != segment.records || frames != segment.frames)) {
+    if (isFound) {
+      have(byte + Format.HeaderBytes, header.bodyBytes, WindowBytes)
+      checkBody()
+    } else if (records != segment.records || frames != segment.frames) {
       throw new BadFrame(s"$frames frames with $records records, not those of the commit")
     }
     isFound
   }
 
-  private def frameHeader(): FrameHeader = {
-    have(at, Format.HeaderBytes, if (isPassing) Format.HeaderBytes else WindowBytes)
-    val from = (at - windowAt).toInt
-    val header = FrameHeader.decodeOfQueue(Arrays.copyOfRange(window, from, from + Format.HeaderBytes))
-    if (header.salt != segment.salt || header.isBatch && (header.recordCount < 0 || due >= 0 && header.seq != due)) {
-      throw new BadFrame("not the frame that the commit means")
-    }
-    header
+  private def read(from: Long, count: Int): Array[Byte] = {
+    have(from, count, if (isPassing) count else WindowBytes)
+    val start = (from - windowAt).toInt
+    Arrays.copyOfRange(window, start, start + count)
   }
 
   /** Have these bytes in the window; where they are not, so many at least are read. */
@@ -82,7 +79,7 @@ private[cecstore] final class SegmentFrames(store: Store, segment: Segment, begi
       val size = math.min(end - from, math.max(count.toLong, ahead)).toInt
       window = Array.emptyByteArray // the garbage collector may have it before there is another
       window = try store.read(segment.file, from, size) catch {
-        case _: FileNotFoundException => throw WholeSegment.damaged(path, 0, "an object that a commit names is missing")
+        case _: FileNotFoundException => throw DamagedLog(path, 0, "an object that a commit names is missing")
       }
       windowAt = from
       if (window.length != size) throw new BadFrame("the object ends within what the commit names")
@@ -97,7 +94,7 @@ private[cecstore] final class SegmentFrames(store: Store, segment: Segment, begi
 
   /** What is wrong with a frame is said with its place. */
   def guarded[A](act: => A): A = try act catch {
-    case e: BadFrame => throw WholeSegment.damaged(path, frameByte, e.reason)
+    case e: BadFrame => throw DamagedLog(path, byte, e)
   }
 }
 

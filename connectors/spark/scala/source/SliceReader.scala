@@ -69,8 +69,14 @@ private[cecstore] final case class PlannedQueue(path: String, id: String, ends: 
   }
 }
 
-/** What one task reads: slices of one partition or of several, one after the other. */
-private[cecstore] final case class SliceGroup(slices: IndexedSeq[Slice]) extends InputPartition
+/**
+ * What one task reads: slices of one partition or of several, one after the other.
+ *
+ * @param inline frames of its segments that the driver has read just now, by file and byte: of a stream's batch, which is
+ *   read at once. A query may be run again when another queue stands there.
+ */
+private[cecstore] final case class SliceGroup(
+    slices: IndexedSeq[Slice], inline: Map[(String, Long), Array[Byte]] = Map.empty) extends InputPartition
 
 /**
  * What is read of each slice.
@@ -133,7 +139,7 @@ private[cecstore] final class SliceReader(store: Store, queue: PlannedQueue, fie
       val (of, next) = segments.next()
       slice = of
       segment = next
-      frames = new SegmentFrames(store, segment, slice.part.start)
+      frames = new SegmentFrames(store, segment, slice.part.start, group.inline.get((segment.file, segment.byte)))
     }
     true
   }

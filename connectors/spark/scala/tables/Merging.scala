@@ -32,7 +32,7 @@ private[tables] final class Merging(path: String, singleWriter: Boolean, conf: S
     val salt = Merging.random.nextLong()
     val header = SegmentHeader(new Array[Byte](16), id, salt, 0, Format.NoSegment, 0, 0, 0, SegmentWriter.nowUs,
       SegmentHeader.Compacted)
-    val encoder = new WholeSegment.Encoder(header, schemaMessage)
+    val encoder = new SegmentEncoder(header, schemaMessage)
     val name = Names.segment(query, 0, segments.head.partition, id)
     val frames = segments.iterator.flatMap(copied(store, _, encoder))
     store.create(name, encoder.begin().iterator ++ frames.flatten)
@@ -44,7 +44,7 @@ private[tables] final class Merging(path: String, singleWriter: Boolean, conf: S
       writtenUs = segments.map(_.writtenUs).max)
   }
 
-  private def copied(store: Store, segment: Segment, encoder: WholeSegment.Encoder): Iterator[Seq[Array[Byte]]] = {
+  private def copied(store: Store, segment: Segment, encoder: SegmentEncoder): Iterator[Seq[Array[Byte]]] = {
     val frames = new SegmentFrames(store, segment)
     Iterator.continually(frames.next((_, _) => true)).takeWhile(identity).map { _ =>
       val from = frames.header

@@ -9,7 +9,8 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.TaskContext
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.cecstore.format.{Format, SchemaMessage, SegmentHeader, SparkErrors, WholeSegment}
+import org.apache.spark.sql.cecstore.format.{Format, FrameHeader, RunningCrc, SchemaMessage, SegmentHeader, SparkErrors}
+import org.apache.spark.sql.cecstore.format.StoredBody
 import org.apache.spark.sql.cecstore.queue.{Names, Segment, Store}
 import org.apache.spark.sql.connector.metric.CustomTaskMetric
 import org.apache.spark.sql.connector.write.{DataWriter, DataWriterFactory, WriterCommitMessage}
@@ -71,7 +72,7 @@ private[tables] final class SegmentWriter(target: Target, batch: Long, partition
     val id = SegmentWriter.random.nextLong() & Long.MaxValue
     val salt = SegmentWriter.random.nextLong()
     val header = SegmentHeader(new Array[Byte](16), id, salt, 0, Format.NoSegment, 0, 0, 0, SegmentWriter.nowUs)
-    val encoder = new WholeSegment.Encoder(header, target.schemaMessage)
+    val encoder = new SegmentEncoder(header, target.schemaMessage)
     var (frameCount, least, greatest) = (0, Long.MaxValue, Long.MinValue)
     def stored: Iterator[Seq[Array[Byte]]] = new Iterator[Seq[Array[Byte]]] {
       override def hasNext: Boolean = rows.hasNext && encoder.batches._2 < target.segmentBytes
@@ -110,5 +111,56 @@ private[tables] object SegmentWriter {
   def nowUs: Long = {
     val now = java.time.Instant.now()
     now.getEpochSecond * 1000000 + now.getNano / 1000
+  }
+}
+
+/**
+ * The bytes of a segment that a commit names, part by part: header, SCHEMA, BATCH frames. docs/format.md §11. `seq` and
+ * offsets count from 0. For one thread.
+ */
+private[tables] final class SegmentEncoder(header: SegmentHeader, schemaMessage: Array[Byte]) {
+  import Format._
+  private var runningCrc = 0
+  private var seq, offset = 0L
+  private var (lastSegment, lastByte) = (NoSegment, 0L)
+  private var byte = 0L
+  private var framesFrom, framesUpto = 0L
+
+  /** Where its BATCH frames begin, and their bytes by now. */
+  def batches: (Long, Long) = (framesFrom, framesUpto - framesFrom)
+  def records: Long = offset
+
+  def begin(): Seq[Array[Byte]] = {
+    val head = header.encoded
+    runningCrc = RunningCrc.extended(0, head)
+    byte = head.length
+    val schema = added(frame(Schema, CodecNone, 0, schemaMessage.length), schemaMessage)
+    framesFrom = byte
+    framesUpto = byte
+    head +: schema
+  }
+
+  def batch(body: StoredBody, count: Int, leastUs: Long, greatestUs: Long): Seq[Array[Byte]] = {
+    val at = byte
+    val made = frame(Batch, body.codec, seq, body.rawBytes)
+      .copy(firstOffset = offset, minTimestampUs = leastUs, maxTimestampUs = greatestUs, recordCount = count)
+    seq += 1
+    offset += count
+    val parts = added(made, body.bytes)
+    lastSegment = header.segmentId
+    lastByte = at
+    framesUpto = byte
+    parts
+  }
+
+  private def frame(kind: Byte, codec: Byte, seq: Long, rawBytes: Int): FrameHeader =
+    FrameHeader(kind, codec, 0, RecordStream, 0, seq, 0, lastSegment, lastByte, HeaderBytes, 0, header.salt,
+      Long.MaxValue, Long.MinValue, 0, 0, 0, 0, 0, rawBytes, 0)
+
+  private def added(frame: FrameHeader, body: Array[Byte]): Seq[Array[Byte]] = {
+    val head = frame.copy(chainCrc = runningCrc, bodyBytes = body.length, bodyCrc = crc32c(body, body.length)).encoded
+    runningCrc = RunningCrc.extended(runningCrc, head)
+    byte += head.length + body.length
+    Seq(head, body)
   }
 }
