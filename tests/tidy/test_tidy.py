@@ -175,7 +175,7 @@ MACHINE = "connectors.spark.setup.environment"
 NOUNLESS = {"utils", "util", "common", "helpers", "misc"}
 # The rooms of the Scala sources; a file imports only from its own and from those before it.
 SCALA_ROOMS = (
-    "sparks", "local", "format", "columns", "log", "state", "replicas", "store", "transforms",
+    "sparks", "local", "format", "columns", "log", "keys", "state", "replicas", "store", "transforms",
     "moving", "queue", "standby", "fleet", "source", "tables",
 )  # fmt: skip
 SCALA = ROOT / "connectors" / "spark" / "scala"

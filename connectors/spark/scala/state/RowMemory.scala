@@ -6,6 +6,7 @@ import java.util.concurrent.atomic.AtomicLong
 import scala.jdk.CollectionConverters._
 import org.apache.spark.sql.cecstore.CecLogException
 import org.apache.spark.sql.cecstore.format.Rows
+import org.apache.spark.sql.cecstore.keys.RowsTable
 import org.apache.spark.sql.cecstore.local.LocalSpace
 
 /**
@@ -17,6 +18,8 @@ import org.apache.spark.sql.cecstore.local.LocalSpace
 private[cecstore] final case class RowMemory(bytesMax: Long, space: () => LocalSpace = () => LocalSpace.ofProcess) {
   /** A state keeps so many bytes in any case. */
   private[state] val least: Long = if (bytesMax == 0) 0 else RowMemory.LeastBytes
+  private[state] def isFull: Boolean = !hasRoom(0)
+  private[state] def hasRoom(bytes: Long): Boolean = RowMemory.held.get + bytes <= bytesMax
 }
 
 private[cecstore] object RowMemory {
@@ -54,11 +57,11 @@ private[state] final class HeapParts(rows: RowsTable, memory: RowMemory) {
    * Raises [[org.apache.spark.sql.cecstore.CecLogException]].
    */
   def makeRoom(): Unit =
-    if (RowMemory.held.get > memory.bytesMax && share.bytes > memory.least) while (!parts.isEmpty) moveSome()
+    if (memory.isFull && share.bytes > memory.least) while (!parts.isEmpty) moveSome()
 
   /** These rows in a local file, if the heap has no room for them beside what it holds; they are not counted here. */
   def placed(part: Rows): Rows =
-    if (!part.isInHeap || RowMemory.held.get + part.usedBytes <= memory.bytesMax || part.usedBytes <= memory.least) part
+    if (!part.isInHeap || memory.hasRoom(part.usedBytes) || part.usedBytes <= memory.least) part
     else moved(Seq(part)).head
 
   /** As many of the oldest as one extent should have. */
