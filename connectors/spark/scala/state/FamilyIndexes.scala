@@ -100,6 +100,6 @@ private[state] final class FamilyIndexes(rows: RowsTable, isOrdered: Int => Bool
 }
 
 private[state] object FamilyIndexes {
-  /** One in so many keys that have changed makes a new run worth it: its bytes are about as many as those of these changes in the log. */
+  /** One in so many keys may have changed before a new run is made: more of them would fill the heap, and fewer cost more to merge. */
   private val Growth = 8
 }

@@ -8,7 +8,7 @@ import org.apache.spark.sql.cecstore.keys.{KeyIndex, OrderedIndex, RowsTable}
  * The state of one store in memory: the rows of its extent as they stand in the log, and an index from
  * each key to its newest row. A version is made in place: puts go to `delta`, and an undo log takes them
  * back. A large version has several such parts. Renewing the oldest rows bounds the extent and frees memory at once. Rows of complete
- * parts are in local files where the heap has no room for them: see [[RowMemory]].
+ * parts, and indexes, are in local files where the heap has no room for them: see [[RowMemory]].
  *
  * For one thread: that of the task which owns it.
  *

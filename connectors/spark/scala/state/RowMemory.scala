@@ -10,10 +10,10 @@ import org.apache.spark.sql.cecstore.keys.RowsTable
 import org.apache.spark.sql.cecstore.local.LocalSpace
 
 /**
- * How much of their rows the states of this process keep in the heap together. A state that finds more there puts its own
- * into local files, but for what is not worth a file.
+ * How much of their rows and indexes the states of this process keep in the heap together. A state that finds more there
+ * puts its own into local files, but for what is not worth a file: rows first, and indexes of many keys if that is not enough.
  *
- * @param bytesMax with 0, all rows of versions that are over go there
+ * @param bytesMax with 0, all rows of versions that are over go there, and all such indexes
  */
 private[cecstore] final case class RowMemory(bytesMax: Long, space: () => LocalSpace = () => LocalSpace.ofProcess) {
   /** A state keeps so many bytes in any case. */
@@ -23,7 +23,7 @@ private[cecstore] final case class RowMemory(bytesMax: Long, space: () => LocalS
 }
 
 private[cecstore] object RowMemory {
-  /** An eighth of the heap: Spark takes more than half of it for batches, and the index of the keys is beside the rows. */
+  /** An eighth of the heap: Spark takes more than half of it for batches, and keys in order are beside the rows. */
   val DefaultBytes: Long = Runtime.getRuntime.maxMemory / 8
   private val LeastBytes = 256L << 10
   /** Rows that are about to be written together: the oldest are dropped first, and with them their extent. */
