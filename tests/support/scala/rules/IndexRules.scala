@@ -55,19 +55,20 @@ object IndexRules {
     }
     val local = new LocalSpace(Seq(setting.folder.toFile), 1L << 20, open)
     val run = new RandomIndex(new Random(1), local, scans = false)
+    def makeRoom(): Unit = run.index.makeRoom(isFull = true, 8, () => local)
     (0 until 300).foreach(run.put)
-    run.makeRoom()
+    makeRoom()
     Check.equal("bytes in local files", (local.usedBytes, run.index.localBytes), (0L, 0L))
     (0 until 300).foreach(run.find)
     isFull = false
-    run.makeRoom()
+    makeRoom()
     Check.equal("bytes in local files before twice as many keys have changed", local.usedBytes, 0L)
     (0 until 700).foreach(run.put)
-    run.makeRoom()
+    makeRoom()
     Check.that("a run was made", local.usedBytes > 700 * 8)
     isFull = true
     (0 until 600).foreach(run.put)
-    run.makeRoom()
+    makeRoom()
     (0 until 700).foreach(run.find)
   }
 
