@@ -31,7 +31,7 @@ private[cecstore] final class HashIndex(rows: RowsTable, keysHint: Int) extends 
     if (hash >= 0 && hash < KeyTable.HashMin) hash + KeyTable.HashMin else hash
   }
 
-  /** The run is asked first: most keys are there, and so it takes the table no time to say that it has them not. */
+  /** The run is asked first, because most keys are there: then the table is not read at all. */
   private def placeOf(hash: Int, key: Array[Byte], from: Int, length: Int): Int =
     if (run == null) Nowhere else run.placeOf(hash, key, from, length)
   private def placeHolding(hash: Int, held: Long): Int = if (run == null) Nowhere else run.placeHolding(hash, held)
@@ -103,11 +103,12 @@ private[cecstore] final class HashIndex(rows: RowsTable, keysHint: Int) extends 
   }
 
   /**
-   * Put what the table has grown by into the run, where that is worth it; and what the run still has into a smaller one, or into
-   * the table, once half of it counts no more. Where the local disk has no room for it, all stays as it is.
+   * Merge the table and the run into a new run, where the heap is full and the table has grown, or half of the run counts no
+   * more; into a table, where few keys are left. Where the local disk has no room, all stays as it is, until twice as much has
+   * changed.
    *
    * @param isFull whether the heap has no room for more
-   * @param growth a part of the keys that the table may have: one in so many
+   * @param growth one in so many of the keys may be in the table before they are merged
    */
   def makeRoom(isFull: Boolean, growth: Int, space: () => LocalSpace): Unit = {
     val least = KeyRun.keysMin
@@ -125,9 +126,10 @@ private[cecstore] final class HashIndex(rows: RowsTable, keysHint: Int) extends 
 
   private def intoRun(space: LocalSpace): Unit = {
     val merged = new RunMerge(rows, table, Option(run)).written(space)
+    val above = new KeyTable(rows, 0, isOverRun = true)
     letGo()
     run = merged
-    table = new KeyTable(rows, 0, isOverRun = true)
+    table = above
     failedAt = 0
   }
 

@@ -4,7 +4,7 @@ package org.apache.spark.sql.cecstore.keys
  * Keys in the heap: open addressing over arrays, no object per key. A slot has 12 bytes, and 16 over a run.
  *
  * @param keysHint how many keys it may get
- * @param isOverRun whether it also keeps what each key has in the run below: see [[origin]]
+ * @param isOverRun whether it also keeps what each key had in the run below: see [[insert]]
  */
 private[keys] final class KeyTable(rows: RowsTable, keysHint: Int, isOverRun: Boolean) {
   import KeyIndex.Absent
