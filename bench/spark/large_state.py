@@ -3,12 +3,12 @@
 count and sum by key of a random stream: ten batches load 10,000,000 keys, then 15 batches of 10,000
 updates; then the query is started again in a new JVM, to the end of a batch of 10,000. Each of it
 without and with a watermark under which nothing expires. 2 partitions on 2 cores, update mode, noop
-sink. Our rows are in local files from an eighth of the heap on; the index is in the heap.
+sink. Our rows and their index are in local files from an eighth of the heap on.
 
 batch    median of the batches after the first five, from trigger to end
 restart  seconds from the start of the query to the end of its first batch
 heap     in use after a collection, with all keys live and the query waiting for data
-local    keys and values in local files, after the batches
+local    keys, values and indexes in local files, after the batches
 """
 
 from __future__ import annotations

@@ -31,8 +31,9 @@ from cec_store.inspector.places.places import Log, Place
 from cec_store.state_logs.sizing import (
     HEAP_BYTES_PER_KEY,
     HEAP_SHARE_OF_ROWS,
-    INDEX_BYTES_PER_KEY,
+    RUN_BYTES_PER_KEY,
     SMALL_EXTENT_RECORDS,
+    index_bytes,
 )
 from cec_store.storage.local import LocalFolder
 
@@ -236,6 +237,7 @@ def _few_partitions(sizes: list[_LogSize], session: SparkSession) -> Iterator[Di
 def _heap(sizes: list[_LogSize], session: SparkSession) -> Diagnosis:
     """Return a line on the heap that the state takes, and what the settings here give."""
     keys, raw_bytes = sum(size.keys for size in sizes), sum(size.raw_bytes for size in sizes)
+    least = sum(index_bytes(size.keys) for size in sizes)
     if session.is_on_cluster:
         name, count = "spark.executor.memory", session.value("spark.executor.instances", "1")
     else:
@@ -243,12 +245,13 @@ def _heap(sizes: list[_LogSize], session: SparkSession) -> Diagnosis:
     memory = _bytes_of(session.value(name, "1g")) * int(count if count.isdecimal() else 1)
     given = f"{name} is {session.value(name, '1g (the default)')}"
     given += f", times {count}" if session.is_on_cluster else ""
-    # What the heap has no room for goes to local files, but for the index of the keys.
-    rows = (HEAP_BYTES_PER_KEY - INDEX_BYTES_PER_KEY) * keys + raw_bytes
-    needed = INDEX_BYTES_PER_KEY * keys + min(rows, memory // HEAP_SHARE_OF_ROWS)
+    # What the heap has no room for goes to local files, but for keys that have changed lately.
+    whole, room = HEAP_BYTES_PER_KEY * keys + raw_bytes, memory // HEAP_SHARE_OF_ROWS
+    needed = min(whole, least + room)
     what = f"state takes about {needed / 2**20:,.1f} MiB of heap"
-    if rows > memory // HEAP_SHARE_OF_ROWS:
-        what += f", and {raw_bytes / 2**20:,.1f} MiB in local files"
+    if whole > least + room:
+        local = raw_bytes + RUN_BYTES_PER_KEY * keys
+        what += f", and {local / 2**20:,.1f} MiB in local files"
     if needed * _GIVEN_TIMES <= memory:
         return sound("heap", f"{what}; {given}")
     advice = (

@@ -12,12 +12,24 @@ HEAP_BYTES_PER_KEY = 75
 """Bytes of heap beside key and value: the entry of a key in the executor's map, and of its
 footprint."""
 INDEX_BYTES_PER_KEY = 36
-"""Bytes of these at most that stay in the heap where rows are in local files: 12 for each slot of
-an index of which a third at least is filled (HashIndex in KeyIndex.scala)."""
+"""Bytes of these at most that are the index: 12 for each slot of a table of which a third at least
+is filled (KeyTable.scala)."""
+_CHANGED_BYTES_PER_KEY = 48
+"""Bytes at most of a key in the table above a run: a slot has 16."""
+_RUN_KEYS_MIN = 65_536
+"""Keys of a store that have no run, and changes that stay above one (KeyRun.scala)."""
+_CHANGED_SHARE = 8
+"""One in so many keys may have changed before they are merged into a new run
+(FamilyIndexes.scala)."""
+_RUN_BITS_PER_KEY = 1.4
+"""Bits of heap for a key of a run, which say whether its entry still counts."""
+RUN_BYTES_PER_KEY = 12
+"""Bytes of a local file for a key of a run; while one is merged, the old one is there too."""
 ROWS_MOST = 4
 """Keys and values of the extent take so many times those of live keys at most; docs/spark.md."""
 HEAP_SHARE_OF_ROWS = 8
-"""One in so many bytes of the heap is for rows, unless `memory_bytes` says otherwise."""
+"""One in so many bytes of the heap is for rows and their index, unless `memory_bytes` says
+otherwise."""
 SMALL_EXTENT_RECORDS = 8_192
 """Records of a store's extent below which nothing is renewed."""
 SEGMENT_BYTES = 64 << 20
@@ -68,9 +80,9 @@ class StateSize:
     heap_bytes_most: int
     """Bytes of heap with the dead rows of the extent there, too."""
     index_bytes: int
-    """Bytes of heap where all rows are in local files."""
+    """Bytes of heap at most where rows and indexes are in local files."""
     local_bytes_most: int
-    """Bytes of local files where all rows are there."""
+    """Bytes of local files where all of them are there."""
     disk_bytes_most: int
     unrolled_bytes_most: int
     """Bytes among these of segments that are not full yet: one for each store."""
@@ -87,6 +99,14 @@ class StateSize:
     """Gets of objects that are merged."""
 
 
+def index_bytes(keys: int) -> int:
+    """Return how many bytes of heap the index of one store takes at most, however little it may."""
+    if keys <= _RUN_KEYS_MIN:
+        return keys * INDEX_BYTES_PER_KEY
+    changed = max(_RUN_KEYS_MIN, keys // _CHANGED_SHARE)
+    return changed * _CHANGED_BYTES_PER_KEY + round(keys * _RUN_BITS_PER_KEY / 8)
+
+
 def state_size(shape: StateShape) -> StateSize:
     """Return the sizes of such a state."""
     row = shape.key_bytes + shape.value_bytes
@@ -97,8 +117,8 @@ def state_size(shape: StateShape) -> StateSize:
     return StateSize(
         heap_bytes=shape.keys * (HEAP_BYTES_PER_KEY + row),
         heap_bytes_most=shape.keys * (HEAP_BYTES_PER_KEY + ROWS_MOST * row),
-        index_bytes=shape.keys * INDEX_BYTES_PER_KEY,
-        local_bytes_most=shape.keys * ROWS_MOST * row,
+        index_bytes=shape.stores * index_bytes(-(-shape.keys // shape.stores)),
+        local_bytes_most=shape.keys * (ROWS_MOST * row + 2 * RUN_BYTES_PER_KEY),
         # Segments are deleted as a whole, so that each store may have one more.
         disk_bytes_most=round(kept * row / shape.compression) + shape.stores * SEGMENT_BYTES,
         unrolled_bytes_most=shape.stores * SEGMENT_BYTES,

@@ -14,6 +14,7 @@ from support.runs.planted_bugs import (
     BUGS_OF_SCALA,
     OF_DUE_ROWS,
     OF_HINTS,
+    OF_KEY_RUNS,
     OF_LOCAL_ROWS,
     VARIABLE,
 )
@@ -61,6 +62,19 @@ LOCAL_BUGS = {
     ),
     "loses_an_interrupt": "an interrupt neither fails local files nor gets lost",
 }
+RUN_BUGS = {
+    "keeps_the_entry_of_a_key_that_has_a_newer_row": (
+        "an index of a table over a run has what a map has"
+    ),
+    "merges_keys_that_were_deleted": "an index of a table over a run has what a map has",
+    "takes_a_key_of_the_same_hash_for_another": "an index of a table over a run has what a map has",
+    "frees_a_run_that_a_scan_reads": (
+        "a scan of an index gives each key once, whatever is put and merged meanwhile"
+    ),
+    "scans_a_key_in_the_run_and_above_it": (
+        "a scan of an index gives each key once, whatever is put and merged meanwhile"
+    ),
+}
 REPLICA_BUGS = (
     "uses_a_replica_of_another_lineage",
     "keeps_the_rows_of_a_version_that_a_replica_goes_back_from",
@@ -81,9 +95,11 @@ NEED_SPARK = {
     *OF_DUE_ROWS,
     *OF_HINTS,
     *OF_LOCAL_ROWS,
+    *OF_KEY_RUNS,
 }
 CAUGHT_BY = {
-    **{bug: f"{RULE}[{fact}]" for bug, fact in (TRANSFORM_BUGS | JOINT_BUGS | LOCAL_BUGS).items()},
+    **{bug: f"{RULE}[{fact}]" for bug, fact in (TRANSFORM_BUGS | JOINT_BUGS).items()},
+    **{bug: f"{RULE}[{fact}]" for bug, fact in (LOCAL_BUGS | RUN_BUGS).items()},
     **dict.fromkeys(REPLICA_BUGS, REPLICAS),
     **dict.fromkeys(OF_DUE_ROWS, DUE_ROWS),
     **dict.fromkeys(OF_HINTS, f"{WATERMARKS}::test_scans_read_what_may_be_due_and_no_more"),

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from cec_store.state_logs.sizing import StateShape, state_size
+from cec_store.state_logs.sizing import StateShape, index_bytes, state_size
 from support.paths import BENCH
 
 
@@ -41,9 +41,16 @@ def test_sums_by_hand() -> None:
     assert found.extent_bytes_most == 400_000 * 20
     assert found.disk_bytes_most == (400_000 + 10 * 400) * 20 + 4 * (64 << 20)
     assert (found.heap_bytes, found.heap_bytes_most) == (11_500_000, 23_500_000)
-    assert (found.index_bytes, found.local_bytes_most) == (3_600_000, 16_000_000)
+    assert (found.index_bytes, found.local_bytes_most) == (3_600_000, 18_400_000)
     assert (found.puts_per_batch, found.gets_per_batch) == (pytest.approx(4.4), 4)
     assert state_size(StateShape(1, 8, 8, 1, 3)).extent_records_most == 3 * 8_192
+
+
+def test_an_index_of_many_keys_has_in_the_heap_what_has_changed() -> None:
+    assert index_bytes(65_536) == 65_536 * 36
+    assert index_bytes(80_000) == 65_536 * 48 + 14_000
+    assert index_bytes(8_000_000) == 1_000_000 * 48 + 1_400_000
+    assert state_size(StateShape(16_000_000, 8, 8, 1, 2)).index_bytes == 2 * index_bytes(8_000_000)
 
 
 @pytest.mark.parametrize(

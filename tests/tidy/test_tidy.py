@@ -175,8 +175,8 @@ MACHINE = "connectors.spark.setup.environment"
 NOUNLESS = {"utils", "util", "common", "helpers", "misc"}
 # The rooms of the Scala sources; a file imports only from its own and from those before it.
 SCALA_ROOMS = (
-    "sparks", "local", "format", "columns", "log", "state", "replicas", "store", "transforms",
-    "moving", "queue", "standby", "fleet", "source", "tables",
+    "sparks", "local", "format", "columns", "log", "keys", "state", "replicas", "store",
+    "transforms", "moving", "queue", "standby", "fleet", "source", "tables",
 )  # fmt: skip
 SCALA = ROOT / "connectors" / "spark" / "scala"
 SCALA_PACKAGE = "org.apache.spark.sql.cecstore"

@@ -53,6 +53,11 @@ RULES = (
     "a local disk that is full fails the batch by name, and the next attempt goes on",
     "rows are in the heap up to memoryBytes, and in local files above",
     "rows that went to a local file together stay until the last of them is gone",
+    "an index of a table over a run has what a map has",
+    "a scan of an index gives each key once, whatever is put and merged meanwhile",
+    "more keys of the last hash than a run has spare slots are found in it",
+    "an index stays in the heap while the local disk is full, and goes on",
+    "an index is in the heap up to memoryBytes, and above in local files, after a load too",
 )
 
 

@@ -337,7 +337,7 @@ def takes_handles_of_a_task_that_has_ended() -> None:
 def loses_a_timer_that_is_moved_while_timers_expire() -> None:
     """A scan that shows what is there now, in place of what was there when it began."""
     provider.plant(
-        "state/OrderedIndex.scala",
+        "keys/OrderedIndex.scala",
         "case (number, old) if number > began => old",
         "case (_, _) => Absent",
     )
@@ -423,11 +423,31 @@ OF_LOCAL_ROWS = {
 """In rows that the heap has no room for. One compilation serves them all."""
 
 
+_RUN = "keys/KeyRun.scala"
+OF_KEY_RUNS = {
+    "keeps_the_entry_of_a_key_that_has_a_newer_row": (
+        _RUN, "replaced(place >>> 6) |= 1L << place", "()"
+    ),
+    "merges_keys_that_were_deleted": (
+        _RUN, "hash != KeyTable.Empty && counts(place)", "hash != KeyTable.Empty"
+    ),
+    "takes_a_key_of_the_same_hash_for_another": (
+        _RUN, "rows.of(held).hasKey(held.toInt, key, from, length)", "true"
+    ),
+    "frees_a_run_that_a_scan_reads": (_RUN, "extent.retain()", "()"),
+    "scans_a_key_in_the_run_and_above_it": (
+        "keys/HashIndex.scala", "if (origin >= 0) inRun.wasReplaced(origin) else ~origin < number",
+        "true",
+    ),
+}  # fmt: skip
+"""In the run of an index that the heap has no room for. One compilation serves them all."""
+
+
 def _one_of(bugs: Mapping[str, tuple[str, str, str]], name: str) -> Callable[[], None]:
     return lambda: provider.plant_one_of(bugs, name)
 
 
-BUGS_OF_SCALA = (OF_DUE_ROWS, OF_HINTS, OF_LOCAL_ROWS)
+BUGS_OF_SCALA = (OF_DUE_ROWS, OF_HINTS, OF_LOCAL_ROWS, OF_KEY_RUNS)
 BUGS |= {name: _one_of(bugs, name) for bugs in BUGS_OF_SCALA for name in bugs}
 BUGS |= planted_in_commits.BUGS
 

@@ -45,15 +45,29 @@ private[cecstore] final class LocalSpace(
    */
   def write(pieces: Seq[(AnyRef, Long)]): (Extent, Seq[Long]) = {
     val starts = pieces.scanLeft(0L)((at, piece) => LocalSpace.aligned(at + piece._2))
-    val (file, at) = room(starts.last)
-    try {
-      file.write(at, pieces.zip(starts))
-      used.addAndGet(starts.last)
-      written.addAndGet(starts.last)
-      (new Extent(() => { file.free(at, starts.last); used.addAndGet(-starts.last) }), starts.init.map(file.address + at + _))
-    } catch {
-      case e: IOException => file.free(at, starts.last); throw failed(e)
+    val (extent, address) = write(starts.last) { out =>
+      pieces.zip(starts).foreach { case ((array, bytes), start) => out.skipTo(start); out.add(array, bytes) }
     }
+    (extent, starts.init.map(address + _))
+  }
+
+  /**
+   * Write at most so many bytes, as `fill` adds them; returns the extent and the address of the first. Raises an IOException as above.
+   */
+  def write(bytes: Long)(fill: WriteBuffer => Unit): (Extent, Long) = {
+    val whole = LocalSpace.aligned(bytes)
+    val (file, at) = room(whole)
+    try {
+      val out = new WriteBuffer((array, length, place) => file.write(at + place, array, length))
+      fill(out)
+      out.flush()
+    } catch { case e: Throwable =>
+      file.free(at, whole)
+      throw (e match { case e: IOException => failed(e); case other => other })
+    }
+    used.addAndGet(whole)
+    written.addAndGet(whole)
+    (new Extent(() => { file.free(at, whole); used.addAndGet(-whole) }), file.address + at)
   }
 
   private def room(bytes: Long): (SpaceFile, Long) = synchronized {
@@ -79,7 +93,7 @@ private[cecstore] final class LocalSpace(
   }
 
   private def failed(e: IOException) = new IOException(
-    s"rows of a state cannot be kept in a local file: $e. The log has them all: make room in Spark's local folders (spark.local.dir), " +
+    s"what a state has cannot be kept in a local file: $e. The log has it all: make room in Spark's local folders (spark.local.dir), " +
       "or have more rows kept in the heap (spark.sql.streaming.stateStore.cec.memoryBytes), and start the query again", e)
 }
 
@@ -143,13 +157,7 @@ private final class SpaceFile(folder: File, bytes: Long, open: File => RandomAcc
     if (bytes > 0) free_.put(start, end - start)
   }
 
-  /** Write each piece that many bytes behind `at`. */
-  def write(at: Long, pieces: Seq[((AnyRef, Long), Long)]): Unit = synchronized {
-    access.seek(at)
-    val buffer = new WriteBuffer(access)
-    pieces.foreach { case ((array, bytes), start) => buffer.skipTo(start); buffer.add(array, bytes) }
-    buffer.flush()
-  }
+  def write(at: Long, bytes: Array[Byte], length: Int): Unit = synchronized { access.seek(at); access.write(bytes, 0, length) }
 }
 
 private object SpaceFile {
@@ -165,23 +173,32 @@ private object SpaceFile {
   }
 }
 
-/** Small pieces go to the file together: a system call for each would take longer than the bytes. */
-private final class WriteBuffer(out: RandomAccessFile) {
+/**
+ * Small pieces go to the file together: a system call for each would take longer than the bytes.
+ *
+ * @param write takes an array, how many bytes of it, and where in the extent they belong
+ */
+private[cecstore] final class WriteBuffer(write: (Array[Byte], Int, Long) => Unit) {
   private val buffer = new Array[Byte](WriteBuffer.Bytes)
   private var filled = 0
-  private var at = 0L
+  /** Where in the extent the buffer begins. */
+  private var begins = 0L
 
   /** Fill up with zeros, fewer than eight. */
-  def skipTo(place: Long): Unit = add(WriteBuffer.Zeros, place - at)
+  def skipTo(place: Long): Unit = add(WriteBuffer.Zeros, place - begins - filled)
 
-  def add(array: AnyRef, bytes: Long): Unit = {
-    at += bytes
-    array match {
-      case whole: Array[Byte] if bytes >= buffer.length => flush(); out.write(whole, 0, bytes.toInt)
-      case whole: Array[Byte] => copy(whole, Platform.BYTE_ARRAY_OFFSET, bytes)
-      case ints: Array[Int] => copy(ints, Platform.INT_ARRAY_OFFSET, bytes)
-      case null => require(bytes == 0, s"$bytes bytes of nothing")
-    }
+  def add(array: AnyRef, bytes: Long): Unit = array match {
+    case whole: Array[Byte] if bytes >= buffer.length => flush(); write(whole, bytes.toInt, begins); begins += bytes
+    case whole: Array[Byte] => copy(whole, Platform.BYTE_ARRAY_OFFSET, bytes)
+    case ints: Array[Int] => copy(ints, Platform.INT_ARRAY_OFFSET, bytes)
+    case null => require(bytes == 0, s"$bytes bytes of nothing")
+  }
+
+  /** The lower bytes of a number, of which the others are 0: so many, at most eight. */
+  def addNumber(number: Long, bytes: Int): Unit = {
+    if (filled + 8 > buffer.length) flush()
+    Platform.putLong(buffer, Platform.BYTE_ARRAY_OFFSET + filled.toLong, number)
+    filled += bytes
   }
 
   private def copy(array: AnyRef, offset: Long, bytes: Long): Unit = {
@@ -195,7 +212,7 @@ private final class WriteBuffer(out: RandomAccessFile) {
     }
   }
 
-  def flush(): Unit = { out.write(buffer, 0, filled); filled = 0 }
+  def flush(): Unit = { write(buffer, filled, begins); begins += filled; filled = 0 }
 }
 
 private object WriteBuffer {

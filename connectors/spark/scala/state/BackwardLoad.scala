@@ -2,6 +2,7 @@ package org.apache.spark.sql.cecstore.state
 
 import scala.collection.mutable.ArrayBuilder
 import org.apache.spark.sql.cecstore.format.{Format, Rows}
+import org.apache.spark.sql.cecstore.keys.{KeyIndex, RowsTable}
 
 /** Rows that come in from the newest frame back: of each key the first one that is seen counts. CEC paper, II.B. */
 private[state] final class BackwardLoad(rows: RowsTable, index: FamilyIndexes) {

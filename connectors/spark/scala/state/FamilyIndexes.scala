@@ -2,6 +2,8 @@ package org.apache.spark.sql.cecstore.state
 
 import java.util.Arrays
 import org.apache.spark.sql.cecstore.format.{Format, Rows}
+import org.apache.spark.sql.cecstore.keys.{HashIndex, KeyIndex, KeyRun, KeyTable, OrderedIndex, RowsTable}
+import org.apache.spark.sql.cecstore.local.LocalSpace
 
 /**
  * The index of each column family, made when it is first asked for.
@@ -9,19 +11,49 @@ import org.apache.spark.sql.cecstore.format.{Format, Rows}
  * @param isOrdered whether a column family needs its keys in order
  * @param keysHint how many keys the default family may get
  */
-private[state] final class FamilyIndexes(rows: RowsTable, isOrdered: Int => Boolean, keysHint: Int) {
+private[state] final class FamilyIndexes(rows: RowsTable, isOrdered: Int => Boolean, keysHint: Int, memory: RowMemory) {
+  import FamilyIndexes.Growth
+
   private var indexes = new Array[KeyIndex](2)
+  private val share = new RowMemory.Share
+  LocalSpace.cleaner.register(this, share)
 
   def size(family: Int): Int = if (family < indexes.length && indexes(family) != null) indexes(family).size else 0
   def memoryBytes: Long = indexes.filter(_ != null).map(_.memoryBytes).sum
+  def localBytes: Long = indexes.filter(_ != null).map(_.localBytes).sum
 
   def apply(family: Int): KeyIndex = {
     if (family >= indexes.length) indexes = Arrays.copyOf(indexes, family + 1)
     if (indexes(family) == null) {
       indexes(family) = if (isOrdered(family)) new OrderedIndex
-        else new HashIndex(rows, if (family == Format.DefaultFamily) keysHint else 0)
+        else new HashIndex(rows, if (family == Format.DefaultFamily) keysInHeap else 0)
     }
     indexes(family)
+  }
+
+  private def keysInHeap: Int = if (memory.hasRoom(KeyTable.bytesFor(keysHint))) keysHint else math.min(keysHint, KeyRun.keysMin)
+
+  /**
+   * Put what has no room in the heap into local files: see [[HashIndex.makeRoom]]. Keys in order stay, and are not counted.
+   */
+  def makeRoom(): Unit = eachHashed(_.makeRoom(memory.isFull, Growth, memory.space))
+
+  /** As [[makeRoom]], once all keys are in: what has come since the last time would else stay in the heap for long. */
+  def loaded(): Unit = {
+    makeRoom()
+    eachHashed(index => index.makeRoom(index.localBytes > 0, Int.MaxValue, memory.space))
+  }
+
+  private def eachHashed(change: HashIndex => Unit): Unit = {
+    count()
+    indexes.foreach { case hashed: HashIndex => change(hashed); case _ => }
+    count()
+  }
+
+  private def count(): Unit = {
+    var bytes = 0L
+    indexes.foreach { case hashed: HashIndex => bytes += hashed.memoryBytes; case _ => }
+    share.add(bytes - share.bytes)
   }
 
   def isInOrder(family: Int): Boolean = apply(family).isInstanceOf[OrderedIndex]
@@ -35,6 +67,7 @@ private[state] final class FamilyIndexes(rows: RowsTable, isOrdered: Int => Bool
       val keyed = hashed.references.map(reference => (rows.of(reference).key(reference.toInt), reference)).toArray
       Arrays.sort(keyed, (a: (Array[Byte], Long), b: (Array[Byte], Long)) => KeyIndex.Unsigned.compare(a._1, b._1))
       ordered.fill(keyed.iterator)
+      hashed.letGo()
       indexes(family) = ordered
       ordered
   }
@@ -64,4 +97,9 @@ private[state] final class FamilyIndexes(rows: RowsTable, isOrdered: Int => Bool
     if (old != KeyIndex.Absent) rows.of(old).markDead(old.toInt)
     (if (isResult) 0 else 1) - (if (old == KeyIndex.Absent) 0 else 1)
   }
+}
+
+private[state] object FamilyIndexes {
+  /** One in so many keys may have changed before a new run is made: more of them would fill the heap, and fewer cost more to merge. */
+  private val Growth = 8
 }

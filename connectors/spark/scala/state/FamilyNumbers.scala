@@ -3,6 +3,7 @@ package org.apache.spark.sql.cecstore.state
 import java.nio.charset.StandardCharsets.UTF_8
 import org.apache.spark.sql.cecstore.CecLogException
 import org.apache.spark.sql.cecstore.format.Format._
+import org.apache.spark.sql.cecstore.keys.KeyIndex
 import org.apache.spark.sql.execution.streaming.state.StateStore.DEFAULT_COL_FAMILY_NAME
 
 /**

@@ -4,6 +4,7 @@ import java.nio.ByteBuffer
 import java.util.Arrays
 import org.apache.spark.sql.cecstore.CecLogException
 import org.apache.spark.sql.cecstore.format.{Format, Rows}
+import org.apache.spark.sql.cecstore.keys.KeyIndex
 import org.apache.spark.unsafe.Platform
 
 /**

@@ -2,12 +2,13 @@ package org.apache.spark.sql.cecstore.state
 
 import scala.collection.mutable.ArrayBuffer
 import org.apache.spark.sql.cecstore.format.{Format, Rows}
+import org.apache.spark.sql.cecstore.keys.{KeyIndex, OrderedIndex, RowsTable}
 
 /**
  * The state of one store in memory: the rows of its extent as they stand in the log, and an index from
  * each key to its newest row. A version is made in place: puts go to `delta`, and an undo log takes them
  * back. A large version has several such parts. Renewing the oldest rows bounds the extent and frees memory at once. Rows of complete
- * parts are in local files where the heap has no room for them: see [[RowMemory]].
+ * parts, and indexes, are in local files where the heap has no room for them: see [[RowMemory]].
  *
  * For one thread: that of the task which owns it.
  *
@@ -19,7 +20,7 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
   import LiveState.Counters
 
   private val rows = new RowsTable
-  private val index = new FamilyIndexes(rows, isOrdered, keysHint)
+  private val index = new FamilyIndexes(rows, isOrdered, keysHint, memory)
   private val heap = new HeapParts(rows, memory)
   /** The oldest live row. */
   private var oldestId = 1
@@ -46,7 +47,9 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
   def order(family: Int): OrderedIndex = index.order(family)
 
   /** Begin the next version; what the last one did can no longer be taken back, unless this fails for want of local room. */
-  def begin(): Unit = { heap.makeRoom(); next() }
+  def begin(): Unit = { makeRoom(); next() }
+
+  private def makeRoom(): Unit = { heap.makeRoom(); index.makeRoom() }
 
   private def next(): Unit = {
     val last = delta
@@ -71,7 +74,10 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
   }
 
   private def addPart(part: Rows): Unit = {
-    if (parts.nonEmpty) parts(parts.size - 1) = heap.placed(parts.last)
+    if (parts.nonEmpty) {
+      parts(parts.size - 1) = heap.placed(parts.last)
+      index.makeRoom()
+    }
     delta = part
     parts += part
     if (undoLogs.size < parts.size) undoLogs += new UndoLog
@@ -286,8 +292,8 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
     if (zones != null) zones.lower(in, row)
   }
 
-  /** Bytes of keys and values in local files. */
-  def localBytes: Long = rows.localBytes
+  /** Bytes of keys, values and indexes in local files. */
+  def localBytes: Long = rows.localBytes + index.localBytes
 
   def memoryBytes: Long = rows.memoryBytes + index.memoryBytes +
     undoLogs.iterator.map(_.memoryBytes).sum
@@ -299,13 +305,14 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
     loading.take(frame, fromRow)
     open = loading.open
     heap.addOldest(frame)
-    heap.makeRoom()
+    makeRoom()
   }
 
   /** All frames are in: forget the closed keys, and stand at the end of the newest. */
   def finishLoad(endOffset: Long): Unit = {
     loading.finish()
     loading = null
+    index.loaded()
     nextOffset = endOffset
     if (!rows.isEmpty) { delta = rows(RowsTable.NewestLoadedId); oldestId = rows.firstId; isCommitted = true }
     begin()
@@ -319,7 +326,7 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
    * back until the next one begins, as one that was committed here.
    */
   def follow(frames: Seq[Rows]): Unit = {
-    heap.makeRoom()
+    makeRoom()
     settle()
     frames.foreach { frame =>
       addPart(frame)

@@ -6,21 +6,24 @@ import java.util.concurrent.atomic.AtomicLong
 import scala.jdk.CollectionConverters._
 import org.apache.spark.sql.cecstore.CecLogException
 import org.apache.spark.sql.cecstore.format.Rows
+import org.apache.spark.sql.cecstore.keys.RowsTable
 import org.apache.spark.sql.cecstore.local.LocalSpace
 
 /**
- * How much of their rows the states of this process keep in the heap together. A state that finds more there puts its own
- * into local files, but for what is not worth a file.
+ * How much of their rows and indexes the states of this process keep in the heap together. A state that finds more there
+ * puts its own into local files, but for what is not worth a file: rows first, and indexes of many keys if that is not enough.
  *
- * @param bytesMax with 0, all rows of versions that are over go there
+ * @param bytesMax with 0, all rows of versions that are over go there, and all such indexes
  */
 private[cecstore] final case class RowMemory(bytesMax: Long, space: () => LocalSpace = () => LocalSpace.ofProcess) {
   /** A state keeps so many bytes in any case. */
   private[state] val least: Long = if (bytesMax == 0) 0 else RowMemory.LeastBytes
+  private[state] def isFull: Boolean = !hasRoom(0)
+  private[state] def hasRoom(bytes: Long): Boolean = RowMemory.held.get + bytes <= bytesMax
 }
 
 private[cecstore] object RowMemory {
-  /** An eighth of the heap: Spark takes more than half of it for batches, and the index of the keys is beside the rows. */
+  /** An eighth of the heap: Spark takes more than half of it for batches, and keys in order are beside the rows. */
   val DefaultBytes: Long = Runtime.getRuntime.maxMemory / 8
   private val LeastBytes = 256L << 10
   /** Rows that are about to be written together: the oldest are dropped first, and with them their extent. */
@@ -54,11 +57,11 @@ private[state] final class HeapParts(rows: RowsTable, memory: RowMemory) {
    * Raises [[org.apache.spark.sql.cecstore.CecLogException]].
    */
   def makeRoom(): Unit =
-    if (RowMemory.held.get > memory.bytesMax && share.bytes > memory.least) while (!parts.isEmpty) moveSome()
+    if (memory.isFull && share.bytes > memory.least) while (!parts.isEmpty) moveSome()
 
   /** These rows in a local file, if the heap has no room for them beside what it holds; they are not counted here. */
   def placed(part: Rows): Rows =
-    if (!part.isInHeap || RowMemory.held.get + part.usedBytes <= memory.bytesMax || part.usedBytes <= memory.least) part
+    if (!part.isInHeap || memory.hasRoom(part.usedBytes) || part.usedBytes <= memory.least) part
     else moved(Seq(part)).head
 
   /** As many of the oldest as one extent should have. */

@@ -1,6 +1,7 @@
 package org.apache.spark.sql.cecstore.state
 
 import org.apache.spark.internal.Logging
+import org.apache.spark.sql.cecstore.keys.RowsTable
 import org.apache.spark.sql.cecstore.log.{FrameAt, StateLog}
 
 /** The state at the end of a frame, rebuilt from its extent. CEC paper, II.B. */

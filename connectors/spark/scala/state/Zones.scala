@@ -2,6 +2,7 @@ package org.apache.spark.sql.cecstore.state
 
 import scala.collection.mutable.ArrayBuilder
 import org.apache.spark.sql.cecstore.format.{Format, Rows}
+import org.apache.spark.sql.cecstore.keys.{KeyIndex, RowsTable}
 
 /** When a row is due. Two that are equal say the same of every row. */
 private[cecstore] trait RowTime {

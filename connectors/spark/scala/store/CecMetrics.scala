@@ -10,7 +10,7 @@ private[cecstore] object CecMetrics {
     StateStoreCustomSumMetric("cecExtentRecords", "cec: records that a restart reads") -> (_.extentRecords),
     StateStoreCustomSizeMetric("cecExtentBytes", "cec: bytes of the log that a restart reads") -> (_.state.extentBytes),
     StateStoreCustomSumMetric("cecOpenWindows", "cec: open windows") -> (_.state.openWindows),
-    StateStoreCustomSizeMetric("cecLocalBytes", "cec: keys and values in local files, for want of room in the heap") -> (_.state.localBytes),
+    StateStoreCustomSizeMetric("cecLocalBytes", "cec: keys, values and indexes in local files, for want of room in the heap") -> (_.state.localBytes),
     StateStoreCustomSumMetric("cecCheckRecordsWritten", "cec: footprints written again to bound the extent") -> (_.renewedRecords),
     StateStoreCustomSizeMetric("cecBytesAppended", "cec: bytes appended to the log") -> (_.appendedBytes),
     StateStoreCustomTimingMetric("cecAppendLatencyMs", "cec: time to encode, append and sync") -> (_.appendMs),

@@ -5,9 +5,10 @@ import scala.collection.mutable
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.cecstore.{CecLogException, CecStateStoreProvider}
 import org.apache.spark.sql.cecstore.format.Format
+import org.apache.spark.sql.cecstore.keys.{KeyIndex, OrderedIndex}
 import org.apache.spark.sql.cecstore.log.{Base, JoinNames}
 import org.apache.spark.sql.cecstore.sparks.{NewestStore, PartitionMetrics, Seeking}
-import org.apache.spark.sql.cecstore.state.{FamilyNumbers, Instance, KeyIndex, LiveState, OrderedIndex, RowTime, StateView}
+import org.apache.spark.sql.cecstore.state.{FamilyNumbers, Instance, LiveState, RowTime, StateView}
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.types.StructType
 

@@ -1,7 +1,8 @@
 package org.apache.spark.sql.cecstore.store
 
 import org.apache.spark.sql.catalyst.expressions.{BoundReference, UnsafeProjection, UnsafeRow}
-import org.apache.spark.sql.cecstore.state.{KeyIndex, LiveState}
+import org.apache.spark.sql.cecstore.keys.KeyIndex
+import org.apache.spark.sql.cecstore.state.LiveState
 import org.apache.spark.sql.types.StructType
 
 /**

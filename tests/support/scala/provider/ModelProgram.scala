@@ -6,6 +6,7 @@ import java.nio.file.Paths
 import scala.util.Random
 
 import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.cecstore.keys.{HashIndex, KeyRun}
 import org.apache.spark.sql.cecstore.local.LocalSpace
 import org.apache.spark.sql.cecstore.state.{Instance, LiveState}
 import org.apache.spark.sql.execution.streaming.state._
@@ -31,7 +32,12 @@ private[cecstore] object ModelProgram {
 
   private def runAs(words: Arguments): Programs.Result = {
     val before = LocalSpace.ofProcess.writtenBytes
-    val runs = Seeded.run(words, until = 1)(new ModelRun(words, _))
+    val runs = Seeded.run(words, until = 1) { seed =>
+      // Runs of a few keys, and of each second seed keys that look alike.
+      KeyRun.keysMin = 1 + (seed % 7).toInt
+      HashIndex.hashBits = if (seed % 2 == 0) ModelRun.FourBits else -1
+      new ModelRun(words, seed)
+    }
     Map(
       "local" -> (LocalSpace.ofProcess.writtenBytes - before),
       "seeds" -> runs.size,
@@ -205,9 +211,11 @@ final class ModelRun(words: Arguments, seed: Long) extends Seeded {
 }
 
 object ModelRun {
+  /** Two bits of a hash say where a key stands in a run, two where it stands in a table. */
+  private[testing] val FourBits = 0xc0000003
   /** Fewer records than there are keys: each commit writes all older footprints again. */
   private val Tight = Map("extentMaxRecords" -> "1", "checkTimeMs" -> "10000")
     .map { case (name, value) => s"spark.sql.streaming.stateStore.cec.$name" -> value }
-  /** Rows of versions that are over go to local files: half of the seeds. */
+  /** Rows of versions that are over and indexes go to local files: half of the seeds. */
   private val NoHeap = "spark.sql.streaming.stateStore.cec.memoryBytes" -> "0"
 }

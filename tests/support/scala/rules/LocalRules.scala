@@ -2,7 +2,7 @@ package org.apache.spark.sql.cecstore.testing
 
 import java.io.{File, IOException, RandomAccessFile}
 import java.nio.file.{Files, Path}
-import java.util.Random
+import java.util.{Arrays, Random}
 
 import scala.collection.mutable.ArrayBuffer
 
@@ -29,22 +29,26 @@ object LocalRules {
   private val FileBytes = 1L << 20
   private def space(folder: Path, more: Path*): LocalSpace = new LocalSpace((folder +: more).map(_.toFile), FileBytes)
 
-  private def read(address: Long, bytes: Long): Seq[Byte] = (0L until bytes).map(i => Platform.getByte(null, address + i))
-  private def asBytes(array: AnyRef, bytes: Long): Seq[Byte] = array match {
-    case whole: Array[Byte] => whole.take(bytes.toInt).toSeq
-    case ints: Array[Int] => (0L until bytes).map(i => Platform.getByte(ints, Platform.INT_ARRAY_OFFSET + i))
+  private def read(base: AnyRef, offset: Long, bytes: Long): Array[Byte] = {
+    val copy = new Array[Byte](bytes.toInt)
+    Platform.copyMemory(base, offset, copy, Platform.BYTE_ARRAY_OFFSET, bytes)
+    copy
   }
+  private def asBytes(array: AnyRef, bytes: Long): Array[Byte] =
+    read(array, if (array.isInstanceOf[Array[Int]]) Platform.INT_ARRAY_OFFSET else Platform.BYTE_ARRAY_OFFSET, bytes)
 
   private def addresses(setting: Setting): Unit = {
     val (tried, random) = (space(setting.folder), new Random(3))
-    val held = ArrayBuffer.empty[(Extent, Seq[(Long, Seq[Byte])])]
+    val held = ArrayBuffer.empty[(Extent, Seq[(Long, Array[Byte])])]
     (1 to 400).foreach { _ =>
       if (held.nonEmpty && random.nextInt(3) == 0) held.remove(random.nextInt(held.size))._1.release()
       val pieces = Seq.fill(1 + random.nextInt(6))(piece(random))
       val (extent, places) = tried.write(pieces)
       Check.that("addresses are multiples of eight", places.forall(_ % 8 == 0))
       held += extent -> places.zip(pieces.map { case (array, bytes) => asBytes(array, bytes) })
-      held.foreach { case (_, all) => all.foreach { case (place, bytes) => Check.that("bytes", read(place, bytes.size) == bytes) } }
+      held.foreach { case (_, all) => all.foreach { case (place, bytes) =>
+        Check.that("bytes", Arrays.equals(read(null, place, bytes.length), bytes))
+      } }
     }
     held.foreach(_._1.release())
     Check.equal("bytes in use", tried.usedBytes, 0L)

@@ -1,4 +1,4 @@
-package org.apache.spark.sql.cecstore.state
+package org.apache.spark.sql.cecstore.keys
 
 import java.util.{Arrays, Map => JMap}
 import java.util.concurrent.ConcurrentSkipListMap

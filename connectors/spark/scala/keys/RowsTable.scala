@@ -1,4 +1,4 @@
-package org.apache.spark.sql.cecstore.state
+package org.apache.spark.sql.cecstore.keys
 
 import java.util.Arrays
 import org.apache.spark.sql.cecstore.format.Rows
@@ -16,6 +16,12 @@ private[cecstore] final class RowsTable {
 
   def isEmpty: Boolean = oldest == Int.MaxValue
   def firstId: Int = oldest
+  /** The newest id, and the most rows that one id has. */
+  def span: (Int, Int) = {
+    var (newest, most) = (0, 0)
+    table.foreach(rows => if (rows != null) { newest = math.max(newest, rows.id); most = math.max(most, rows.count) })
+    (newest, most)
+  }
   def apply(id: Int): Rows = table(id - base)
   def of(reference: Long): Rows = apply((reference >>> 32).toInt)
 
