@@ -31,21 +31,20 @@ private[cecstore] final class ReusedBytes {
  * again, so each open store has its own copy.
  */
 private[cecstore] final class FamilyCodec(
-    spec: KeyStateEncoderSpec, valueSchema: StructType, useColumnFamilies: Boolean, val isMultiple: Boolean, encoding: String,
-    val isInternal: Boolean = false) {
-  SparksSettings.checkEncoding(encoding)
-  private val data = new UnsafeRowDataEncoder(spec, valueSchema)
+    name: String, spec: KeyStateEncoderSpec, valueSchema: StructType, useColumnFamilies: Boolean, val isMultiple: Boolean,
+    encoding: RowEncoding, val isInternal: Boolean = false) {
+  private val data = encoding.encoder(name, spec, valueSchema)
   private val keyEncoder = RocksDBStateEncoder.getKeyEncoder(data, spec, useColumnFamilies)
   private val valueEncoder = Encoders.ofValues(data, valueSchema, isMultiple)
-  private val isPlainKey = spec.isInstanceOf[NoPrefixKeyStateEncoderSpec]
+  private val isPlainKey = encoding.isPlain && spec.isInstanceOf[NoPrefixKeyStateEncoderSpec]
   private val key = new ReusedBytes
   private val value = new ReusedBytes
 
-  def ownCopy: FamilyCodec = new FamilyCodec(spec, valueSchema, useColumnFamilies, isMultiple, encoding, isInternal)
+  def ownCopy: FamilyCodec = new FamilyCodec(name, spec, valueSchema, useColumnFamilies, isMultiple, encoding, isInternal)
 
-  val isOrdered: Boolean = !isPlainKey
+  val isOrdered: Boolean = !spec.isInstanceOf[NoPrefixKeyStateEncoderSpec]
   /** Whether keys, or values, are Spark's rows byte for byte. */
-  def isPlain(ofKeys: Boolean): Boolean = if (ofKeys) isPlainKey else !isMultiple
+  def isPlain(ofKeys: Boolean): Boolean = if (ofKeys) isPlainKey else encoding.isPlain && !isMultiple
   val supportsPrefixScan: Boolean = keyEncoder.supportPrefixKeyScan
   val supportsRangeScan: Boolean = Encoders.supportsRangeScan(keyEncoder)
   val supportsDeleteRange: Boolean = Encoders.supportsDeleteRange(keyEncoder)
@@ -53,7 +52,7 @@ private[cecstore] final class FamilyCodec(
   def keyOf(row: UnsafeRow): ReusedBytes = if (isPlainKey) key.set(row) else key.set(keyEncoder.encodeKey(row))
   def prefixOf(row: UnsafeRow): Array[Byte] = keyEncoder.encodePrefixKey(row)
   def boundOf(row: UnsafeRow): Array[Byte] = keyEncoder.encodeKey(row)
-  def valueOf(row: UnsafeRow): ReusedBytes = value.set(row)
+  def valueOf(row: UnsafeRow): ReusedBytes = if (encoding.isPlain) value.set(row) else value.set(data.encodeValue(row))
 
   def encoded(row: UnsafeRow): Array[Byte] = valueEncoder.encodeValue(row)
 
@@ -65,11 +64,12 @@ private[cecstore] final class FamilyCodec(
 
   /** The key of a row; a plain one is pointed at where it lies in the heap, or at a copy: never into a file. */
   def decodeKey(rows: Rows, row: Int, into: UnsafeRow): UnsafeRow =
-    if (!isPlainKey) keyEncoder.decodeKey(rows.key(row))
+    if (!isPlainKey) decodeKey(rows.key(row), into)
     else pointed(rows.keyArray(row), rows.keyFrom(row), rows.keyLength(row), into)
 
   def decodeValue(rows: Rows, row: Int, into: UnsafeRow): UnsafeRow =
-    pointed(rows.valueArray(row), rows.valueFrom(row), rows.valueLength(row), into)
+    if (encoding.isPlain) pointed(rows.valueArray(row), rows.valueFrom(row), rows.valueLength(row), into)
+    else owned(data.decodeValue(rows.value(row)), into)
 
   /** Of a family with several values per key, from the bytes that [[encoded]] made and a list joined. */
   def decodeFirst(values: Array[Byte]): UnsafeRow = valueEncoder.decodeValue(values)
@@ -77,10 +77,19 @@ private[cecstore] final class FamilyCodec(
 
   /** The key in bytes that stand alone. */
   def decodeKey(bytes: Array[Byte], into: UnsafeRow): UnsafeRow =
-    if (isPlainKey) pointed(bytes, 0, bytes.length, into) else keyEncoder.decodeKey(bytes)
+    if (isPlainKey) pointed(bytes, 0, bytes.length, into)
+    else if (encoding.isPlain) keyEncoder.decodeKey(bytes)
+    else owned(keyEncoder.decodeKey(bytes), into)
 
   private def pointed(bytes: Array[Byte], start: Int, length: Int, into: UnsafeRow): UnsafeRow = {
     into.pointTo(bytes, Platform.BYTE_ARRAY_OFFSET + start + 1L, length - 1)
+    into
+  }
+
+  /** A decoder of Avro makes every row in one buffer: what a scan shows must outlast a look-up beside it. */
+  private def owned(row: UnsafeRow, into: UnsafeRow): UnsafeRow = {
+    val copy = row.copy()
+    into.pointTo(copy.getBaseObject, copy.getBaseOffset, copy.getSizeInBytes)
     into
   }
 }
