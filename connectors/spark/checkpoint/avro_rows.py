@@ -197,7 +197,7 @@ def _avro_type(kind: pa.DataType, name: str, path: str) -> Any:
 
 def _decimal_bytes(digits: int) -> int:
     """Return the fewest bytes that hold every number of so many digits, and a sign."""
-    return (10**digits - 1).bit_length() // 8 + 1
+    return int((10**digits - 1).bit_length()) // 8 + 1
 
 
 def _converter(kind: pa.DataType) -> Callable[[Any], Any]:

@@ -22,7 +22,7 @@ def value(kind: pa.StructType, number: int, row: dict[str, Any]) -> bytes:
 
 
 def key(kind: pa.StructType, row: dict[str, Any], prefix: int, number: int = 0) -> bytes:
-    """As a state store keeps a key: with a prefix in two parts, of which the first has no number."""
+    """As a state store keeps a key: of two parts, where there is a prefix, the first is bare."""
     if not prefix:
         return value(kind, number, row)
     first, rest = (pa.struct(part) for part in (list(kind)[:prefix], list(kind)[prefix:]))
@@ -41,8 +41,9 @@ def _field(kind: pa.DataType, at: Any) -> bytes:
 
 
 def _element(kind: pa.DataType, at: Any) -> bytes:
-    """Of a list or a map: only what has parts of its own may be null there."""
-    return _field(kind, at) if pa.types.is_nested(kind) else _plain(kind, at)
+    """Of a list or a map: only what has parts of its own may be null there, and what is void."""
+    may_be_null = pa.types.is_nested(kind) or pa.types.is_null(kind)
+    return _field(kind, at) if may_be_null else _plain(kind, at)
 
 
 def _plain(kind: pa.DataType, at: Any) -> bytes:
@@ -51,7 +52,9 @@ def _plain(kind: pa.DataType, at: Any) -> bytes:
     if pa.types.is_list(kind):
         return _blocks([_element(kind.value_type, part) for part in at])
     if pa.types.is_map(kind):
-        return _blocks([_bytes(name.encode()) + _element(kind.item_type, part) for name, part in at])
+        return _blocks(
+            [_bytes(name.encode()) + _element(kind.item_type, part) for name, part in at]
+        )
     if pa.types.is_decimal(kind):
         unscaled = int(Decimal(at).scaleb(kind.scale, Context(prec=77)))
         size = next(n for n in range(1, 17) if 2 ** (8 * n - 1) >= 10**kind.precision)

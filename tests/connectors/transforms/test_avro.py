@@ -11,10 +11,11 @@ import pytest
 pytest.importorskip("pyspark")
 pytest.importorskip("fastavro")
 
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import AnalysisException, StreamingQueryException
 
-from cec_store import read_state
+from cec_store import fork, read_state
 from cec_store.connectors.spark.setup.settings import ENCODING_KEY
+from support.command_line import verify
 from support.places.checkpoints import tree_of
 from support.runs.counts import CRASH_FULL
 from support.runs.minors import needs_transform_in_rows
@@ -29,6 +30,7 @@ from support.spark.runs import (
     differences,
     format_of,
     run,
+    run_files,
     unproven,
 )
 from support.spark.session import CEC, HDFS, ROCKSDB
@@ -48,7 +50,9 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"),
 ]
 AVRO = {ENCODING_KEY: "avro"}
+UNCHECKED = "spark.sql.streaming.unsupportedOperationCheck"
 LIVES = len(FORMS) + 1
+FIRST = ["n", "text", "gone", "inner", "tags"]
 VARIABLES = ("last", "all", "parts")
 Form = Callable[[str], StreamQuery]
 
@@ -168,13 +172,40 @@ def test_times_to_live_say_what_they_say_on_rocksdb(spark: Any, tmp_path: Path, 
 
 
 def test_operators_that_spark_gives_no_schemas_keep_plain_rows(spark: Any, tmp_path: Path) -> None:
-    """On the HDFS-backed store the setting changes nothing at all; RocksDB fails in a task."""
+    """Spark refuses them itself, on every store; and without its check of the plan they go on."""
     query, kept = QUERIES["deduplicate_then_aggregate"], kept_by(CEC, **FEW_RECORDS)
+    with pytest.raises(AnalysisException, match="encoding format as avro is not supported"):
+        run(spark, Job(query, tmp_path / "refused", kept))
+    assert not (tmp_path / "refused" / "checkpoint" / "state").exists()
+    kept = kept_by(CEC, **FEW_RECORDS, **{UNCHECKED: "false"})
     hdfs = Job(query, tmp_path / "hdfs", Kept(HDFS))
     reference, ours = run(spark, hdfs, Job(query, tmp_path / "cec", kept))
     assert differences(ours, reference) == []
     assert unproven(ours, kept) == []
     assert read_state(ours.checkpoint, operator=0).num_rows > 0
+
+
+def test_a_fork_from_before_a_new_form_has_nothing_of_it(spark: Any, tmp_path: Path) -> None:
+    first, kept = of_fields(FORMS[0]), kept_by(CEC)
+    job = Job(first, tmp_path / "old", kept)
+    old = Run(job.folder / "checkpoint")
+    for file, form in enumerate(FORMS[:3]):
+        run_files(spark, replace(job, query=of_fields(form)), 0, range(file, file + 1), old)
+    forked, other = Run(tmp_path / "fork"), Run(tmp_path / "rocksdb" / "checkpoint")
+    other_job = Job(first, tmp_path / "rocksdb", kept_by(ROCKSDB))
+    run_files(spark, other_job, 0, range(1), other)
+    fork(old.checkpoint, forked.checkpoint, batch=max(other.rows))
+    for files in (range(1, 3), range(3, 4)):
+        run_files(spark, job, 0, files, forked)
+        run_files(spark, other_job, 0, files, other)
+    assert {batch: other.rows[batch] for batch in forked.rows} == forked.rows
+    assert sum(map(bool, forked.rows.values())) == 3
+    newest = max(forked.rows)
+    for variable in VARIABLES:
+        rows = read_state(forked.checkpoint, variable=variable)
+        assert rows.column(1 if variable != "parts" else 2).type.names == FIRST
+    require_readers_to_agree(spark, other.checkpoint, forked.checkpoint, newest)
+    assert verify.run("verify", "--deep", forked.checkpoint).exit_code == 0
 
 
 def test_a_schema_that_no_file_has_is_named(spark: Any, tmp_path: Path) -> None:
