@@ -1,5 +1,6 @@
 package org.apache.spark.sql.cecstore.store
 
+import java.util.concurrent.ConcurrentLinkedQueue
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.cecstore.CecLogException
 import org.apache.spark.sql.cecstore.format.Rows
@@ -26,29 +27,45 @@ private[cecstore] final class ReusedBytes {
   }
 }
 
+/** A column family as Spark declares it. */
+private[cecstore] final case class FamilyKind(
+    name: String, spec: KeyStateEncoderSpec, valueSchema: StructType, useColumnFamilies: Boolean, isMultiple: Boolean,
+    isInternal: Boolean = false)
+
 /**
  * Keys and values of one column family to bytes and back, by Spark's own encoders: that keeps the order of
  * prefix and range scans. Plain rows take a short way to the same bytes. Encoders use their rows and arrays
  * again, so each open store has its own copy.
  */
-private[cecstore] final class FamilyCodec(
-    name: String, spec: KeyStateEncoderSpec, valueSchema: StructType, useColumnFamilies: Boolean, val isMultiple: Boolean,
-    encoding: RowEncoding, val isInternal: Boolean = false) {
-  private val data = encoding.encoder(name, spec, valueSchema)
-  private val keyEncoder = RocksDBStateEncoder.getKeyEncoder(data, spec, useColumnFamilies)
-  private val valueEncoder = Encoders.ofValues(data, valueSchema, isMultiple)
+private[cecstore] final class FamilyCodec(val kind: FamilyKind, encoding: RowEncoding, original: Option[FamilyCodec] = None) {
+  import kind.{name, spec, useColumnFamilies, valueSchema}
+
+  // Made when first needed: the original, of which only copies are used, needs none.
+  private lazy val data = encoding.encoder(name, spec, valueSchema)
+  private lazy val keyEncoder = RocksDBStateEncoder.getKeyEncoder(data, spec, useColumnFamilies)
+  private lazy val valueEncoder = Encoders.ofValues(data, valueSchema, isMultiple)
+  private val idle = new ConcurrentLinkedQueue[FamilyCodec]
   private val isPlainKey = encoding.isPlain && spec.isInstanceOf[NoPrefixKeyStateEncoderSpec]
   private val key = new ReusedBytes
   private val value = new ReusedBytes
 
-  def ownCopy: FamilyCodec = new FamilyCodec(name, spec, valueSchema, useColumnFamilies, isMultiple, encoding, isInternal)
+  def isMultiple: Boolean = kind.isMultiple
+  def isInternal: Boolean = kind.isInternal
+
+  def ownCopy: FamilyCodec = Option(idle.poll()).getOrElse(new FamilyCodec(kind, encoding, Some(this)))
+
+  /**
+   * Let another store have this copy, which nobody uses any more. Spark makes an encoder of Avro in tens of milliseconds,
+   * since it reads Hadoop's configuration for each.
+   */
+  def giveBack(): Unit = if (!encoding.isPlain) original.foreach(_.idle.add(this))
 
   val isOrdered: Boolean = !spec.isInstanceOf[NoPrefixKeyStateEncoderSpec]
   /** Whether keys, or values, are Spark's rows byte for byte. */
   def isPlain(ofKeys: Boolean): Boolean = if (ofKeys) isPlainKey else encoding.isPlain && !isMultiple
-  val supportsPrefixScan: Boolean = keyEncoder.supportPrefixKeyScan
-  val supportsRangeScan: Boolean = Encoders.supportsRangeScan(keyEncoder)
-  val supportsDeleteRange: Boolean = Encoders.supportsDeleteRange(keyEncoder)
+  def supportsPrefixScan: Boolean = keyEncoder.supportPrefixKeyScan
+  def supportsRangeScan: Boolean = Encoders.supportsRangeScan(keyEncoder)
+  def supportsDeleteRange: Boolean = Encoders.supportsDeleteRange(keyEncoder)
 
   def keyOf(row: UnsafeRow): ReusedBytes = if (isPlainKey) key.set(row) else key.set(keyEncoder.encodeKey(row))
   def prefixOf(row: UnsafeRow): Array[Byte] = keyEncoder.encodePrefixKey(row)
