@@ -19,6 +19,7 @@ SPARK_FILES = (
     "connectors/provider/test_operators.py",
     "faults/test_watermarks.py",
     "connectors/provider/test_transforms.py",
+    "connectors/transforms/test_avro.py",
     "connectors/moving/test_moves.py",
     "connectors/moving/test_moved_transforms.py",
     "connectors/moving/test_partitions.py",

@@ -21,7 +21,7 @@ from cec_store.doctor.diagnoses import (
     sound,
 )
 from cec_store.doctor.machine import clock_line
-from cec_store.doctor.session_rules import AVRO_ADVICE, ENCODING, not_seen_by_executors
+from cec_store.doctor.session_rules import not_seen_by_executors
 from cec_store.doctor.spark_session import SparkSession
 from cec_store.errors import CecError, CorruptLog, OutOfRange, RecoveryError, UnsupportedVersion
 from cec_store.format.frame import FORMAT_VERSION
@@ -87,7 +87,6 @@ def state_lines(place: Place, session: SparkSession) -> Iterator[Diagnosis]:
 
 
 def _provider(place: Place, checkpoint: Checkpoint, session: SparkSession) -> Iterator[Diagnosis]:
-    pinned = checkpoint.newest_settings()
     if not place.logs:
         yield sound("provider", "this query has no state")
     elif place.is_built_in:
@@ -101,9 +100,6 @@ def _provider(place: Place, checkpoint: Checkpoint, session: SparkSession) -> It
         yield fault("provider", what, "start it in a session that has this class")
     else:
         yield sound("provider", "cec-store keeps its state")
-        if pinned.get(ENCODING, "unsaferow").lower() == "avro":
-            what = f"the checkpoint says {ENCODING}=avro, which cec-store refuses"
-            yield fault("provider", what, AVRO_ADVICE)
 
 
 def kept_settings(checkpoint: Checkpoint) -> tuple[SettingInForce, ...]:
@@ -115,7 +111,7 @@ def kept_settings(checkpoint: Checkpoint) -> tuple[SettingInForce, ...]:
 def _kept_otherwise(checkpoint: Checkpoint, session: SparkSession) -> Iterator[Diagnosis]:
     """Yield the settings of the session in whose place Spark takes those of the checkpoint."""
     for name, kept in sorted(checkpoint.newest_settings().items()):
-        if name not in (PROVIDER_KEY, ENCODING) and session.value(name, kept) != kept:
+        if name != PROVIDER_KEY and session.value(name, kept) != kept:
             what = f"{name}={session.value(name)} (set by {session.source(name)}) is without effect"
             advice = "leave it out; for other partitions of state `cec-store repartition`"
             yield note("settings", f"{what}: the checkpoint keeps {kept}", advice)

@@ -32,8 +32,6 @@ from cec_store.doctor.spark_session import CHECKPOINTS, DEPLOY_MODE, MASTER, Spa
 from cec_store.storage.mounts import mount_of
 from cec_store.storage.paths import is_url
 
-ENCODING = f"{STORE_PREFIX}encodingFormat"
-AVRO_ADVICE = f"unset {ENCODING} and begin a new checkpoint, since a checkpoint keeps it"
 _PRINTS = "`cec-store spark conf` prints all that is needed"
 _CLASS_PATHS = ("spark.driver.extraClassPath", "spark.executor.extraClassPath")
 _REPORTS = f"{STORE_PREFIX}coordinatorReportSnapshotUploadLag"
@@ -101,9 +99,6 @@ def _provider(session: SparkSession) -> Iterator[Diagnosis]:
         advice = f"set it to {PROVIDER}, or leave it out"
         what = f"{_set_by(session, PROVIDER_KEY)}: neither cec-store's provider nor one of Spark's"
         yield fault("settings", what, advice)
-    if session.is_ours and session.value(ENCODING, "unsaferow").lower() == "avro":
-        what = f"{_set_by(session, ENCODING)}: cec-store keeps rows as unsaferow and refuses others"
-        yield fault("settings", what, AVRO_ADVICE)
 
 
 def _foreign_settings(session: SparkSession) -> Iterator[Diagnosis]:

@@ -285,8 +285,6 @@ MACHINES = [
     Case("settings of cec-store without its provider",
          lambda m: m.defaults({f"{PREFIX}extentFactor": "2"}), "settings", "fault",
          "extentFactor: set, but", "cec-store spark conf"),
-    Case("state in Avro", lambda m: m.sets({f"{STORE_PREFIX}encodingFormat": "avro"}), "settings",
-         "fault", "keeps rows as unsaferow", "begin a new checkpoint"),
     Case("settings of RocksDB change nothing",
          lambda m: m.sets({f"{STORE_PREFIX}rocksdb.changelogCheckpointing.enabled": "true"}),
          "settings", "note", "without effect here", "leave them out"),

@@ -41,7 +41,6 @@ from support.places.made_checkpoints import KEY, VALUE, MadeCheckpoint, Rows, gr
 from support.stores.s3_server import BUCKET, options_of
 
 SCHEMA = pa.schema([("n", pa.int64())])
-ENCODING = "spark.sql.streaming.stateStore.encodingFormat"
 PARTITIONS = "spark.sql.shuffle.partitions"
 DAY_S = 86_400
 
@@ -281,8 +280,6 @@ PLACES = [
          "continues with Spark's HDFS-backed store", "`cec-store adopt "),
     Case("a query of an unknown provider", lambda w: w.checkpoint(**{PROVIDER_KEY: "a.Mine"}),
          "provider", "fault", "neither cec-store nor a store of Spark", "that has this class"),
-    Case("a checkpoint that keeps Avro", lambda w: w.checkpoint(**{ENCODING: "avro"}),
-         "provider", "fault", "which cec-store refuses", "begin a new checkpoint"),
     Case("Spark's own repartition was tried", repartition, "state", "fault",
          "from 2 into 4 partitions", "`cec-store fork CHECKPOINT NEW --batch N`"),
     Case("a commit log of a later Spark", newer_commit_log, "version", "fault",

@@ -10,7 +10,8 @@ from support.paths import DATA, TESTS, below_tests
 
 FOLDER_FILES_MAX = 20
 # Rooms that have the name of what they test, `tests/log` for `cec_store/log`; and for the
-# connectors, below `connectors/spark`, where `provider` is what stands in its `scala`.
+# connectors, below `connectors/spark`, where `provider` is what stands in its `scala`,
+# and `transforms` a room of that.
 MIRRORS = {
     "storage", "format", "log", "checkpoints", "indexes", "queues", "partitioned", "state_logs",
     "scans", "operators", "standby", "placement", "recovery_plans", "signals", "inspector",
@@ -18,7 +19,7 @@ MIRRORS = {
     "report", "terminal", "demos", "verbs",
     "connectors/setup", "connectors/queues", "connectors/checkpoint", "connectors/provider",
     "connectors/takeover", "connectors/executors", "connectors/fleet", "connectors/moving",
-    "connectors/progress",
+    "connectors/progress", "connectors/transforms",
     "format/by_columns", "operators/aggregate", "partitioned/by_reference",
 }  # fmt: skip
 ACROSS = {"faults", "tidy", "bench", "queues/contract"}

@@ -105,7 +105,7 @@ ORDER = {
     "connectors.spark.queues": "spark_types sink source data_source",
     "connectors.spark.checkpoint": """
         parsing java_texts row_places unsafe_rows layout providers source_logs state_schema
-        scans variables variable_rows rewriting fork_plan fork state_rows
+        scans variables avro_rows variable_rows rewriting fork_plan fork state_rows
         state_tables
     """,
     "signals": "figures prometheus",

@@ -22,7 +22,8 @@ from cec_store.connectors.spark.checkpoint.state_schema import (
     read_state_schema,
     state_partitions,
 )
-from cec_store.connectors.spark.setup.settings import PROVIDER, PROVIDER_KEY
+from cec_store.connectors.spark.checkpoint.variables import read_variable, variable_names
+from cec_store.connectors.spark.setup.settings import AVRO, ENCODING_KEY, PROVIDER, PROVIDER_KEY
 from cec_store.errors import (
     CecError,
     CorruptLog,
@@ -58,6 +59,8 @@ class SparkFiles:
         """True if our provider keeps the state."""
         self._commits: dict[int, Commit] = {}
         """Commits by batch, as far as they can be read: every store asks each."""
+        self._encodings: dict[int, str] = {}
+        """Encodings of rows by batch."""
         self._partitions: dict[int, int] = {}
         """Number of partitions of state after each batch; repartitioning changes it."""
 
@@ -187,6 +190,7 @@ class SparkFiles:
     def _read_offsets(self, batch: int) -> None:
         offsets = self._checkpoint.offsets(batch)
         self.is_ours = offsets.conf.get(PROVIDER_KEY, PROVIDER) == PROVIDER
+        self._encodings[batch] = offsets.conf.get(ENCODING_KEY, "")
         with suppress(ValueError):
             count = state_partitions(offsets.conf)
             if count is not None:
@@ -248,7 +252,8 @@ class SparkFiles:
         try:
             if has_variables(state):
                 self._with_variables.append((operator, store))
-                return  # each has a schema of its own
+                self._check_variables(state, name)
+                return
         except UnsupportedVersion as error:
             self._fault("version", name, 0, str(error))
             return
@@ -278,6 +283,22 @@ class SparkFiles:
         for folder in _schema_folders(state, store):
             for file in sorted(set(folder.names()) & {"metadata", "schema"}):
                 self._check_checksums(folder, file)
+
+    def _check_variables(self, state: FolderTree, name: str) -> None:
+        """Each has a schema of its own, and in Avro those of earlier runs as well."""
+        if not self.batches:
+            return
+        batch = self.batches[-1]
+        in_avro = self._encodings.get(batch) == AVRO
+        try:
+            for variable in variable_names(state, batch):
+                read_variable(state, variable, batch, in_avro=in_avro)
+        except CorruptLog as error:
+            self._add(Fault("spark-schema", error.path, error.byte, error.reason, True))
+        except UnsupportedVersion as error:
+            self._fault("version", name, 0, str(error))
+        except SchemaMismatch as error:
+            self._note(name, str(error))
 
 
 def _numbers(names: Iterable[str]) -> list[int]:

@@ -16,6 +16,7 @@ from cec_store.connectors.spark.checkpoint.layout import (
     StateFolder,
 )
 from cec_store.connectors.spark.checkpoint.source_logs import source_files
+from cec_store.connectors.spark.checkpoint.state_schema import VERSION_2
 from cec_store.connectors.spark.checkpoint.variables import SCHEMAS
 from cec_store.connectors.spark.setup.settings import PROVIDER, PROVIDER_KEY
 from cec_store.errors import CorruptLog, NotAQueue, OutOfRange, StorageError
@@ -130,7 +131,20 @@ def _spark_parts(old: Checkpoint, batch: int, first: int) -> Iterator[Part]:
         for name in names:
             yield Part(folder, name, folder.size(name))
     if (state := old.folder.folder(STATE)).exists():
-        yield from schema_parts(state)
+        yield from (part for part in schema_parts(state) if _batch_of(part) <= batch)
+
+
+def _batch_of(part: Part) -> int:
+    """Return the batch that one of Spark's files of schemas is named after; 0 where none is.
+
+    A run of the query begins one at its first batch. Of a run that began later a fork has nothing:
+    Spark would take what that run declared for its own once it comes to a batch of that number.
+    """
+    *_, above, folder = part.source.path.split("/")
+    if folder != VERSION_2 and above != SCHEMAS:
+        return 0
+    number = part.name.partition("_")[0]
+    return int(number) if number.isascii() and number.isdigit() else 0
 
 
 def schema_parts(folder: FolderTree, is_inside: bool = False) -> Iterator[Part]:

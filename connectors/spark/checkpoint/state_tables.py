@@ -22,6 +22,7 @@ from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder, in_de
 from cec_store.connectors.spark.checkpoint.state_schema import operator_name, read_state_schema
 from cec_store.connectors.spark.checkpoint.variable_rows import variable_rows
 from cec_store.connectors.spark.checkpoint.variables import read_variable
+from cec_store.connectors.spark.setup.settings import AVRO, ENCODING_KEY
 from cec_store.errors import OutOfRange, SchemaMismatch
 from cec_store.format.columns import Ints, flags_of
 from cec_store.format.schema import KEY, STATE
@@ -60,6 +61,7 @@ def read_state(
             operators and none is named.
         OutOfRange: a version or moment that is not kept any more, or not committed yet.
         SchemaMismatch: a column of a type that cannot be read; nothing has been read then.
+        SparkUnavailable: a variable is kept in Avro, and the package fastavro is missing.
         CorruptLog, UnsupportedVersion: refused.
 
     Examples:
@@ -178,7 +180,10 @@ class _VariableReader:
         self._batch = batch
         self._operator = operator
         self._folder = checkpoint.operator_folder(operator)
-        self._variable, self._partitions = read_variable(self._folder, name)
+        encoding = checkpoint.offsets(batch).conf.get(ENCODING_KEY, "")
+        self._variable, self._partitions = read_variable(
+            self._folder, name, batch, in_avro=encoding == AVRO
+        )
 
     def table(self, partition: int | None) -> pa.Table:
         state_folders = self._checkpoint.state_folders(self._operator)

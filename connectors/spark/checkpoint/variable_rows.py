@@ -6,6 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cec_store.connectors.spark.checkpoint import avro_rows
+from cec_store.connectors.spark.checkpoint.avro_rows import AvroRows
 from cec_store.connectors.spark.checkpoint.row_places import Heap, Ranges
 from cec_store.connectors.spark.checkpoint.unsafe_rows import (
     BadRow,
@@ -23,6 +25,8 @@ _NAMES = 0
 """The family that names the others."""
 _OF_CHUNKS = "\0"
 _HEAD_BYTES = 8
+_LENGTH_BYTES = 4
+_NO_LENGTH = bytes(_LENGTH_BYTES)
 _NUMBER_BYTES = 4
 _SAID_BYTES = 4
 _END = 2**31 - 1
@@ -50,11 +54,11 @@ def variable_rows(log: StateLog, at: int | str, variable: Variable) -> pa.Table:
         if variable.is_list:
             chunks = _of_family(live, numbers.get(_OF_CHUNKS + variable.family, -1))
             return _elements(own, chunks, variable, log.folder.path)
-        keys = decode_rows(own["key"], variable.key, variable.prefix_fields)
+        keys = _keys(own["key"], variable)
         if variable.is_timers:
             group, expiry = keys.combine_chunks().flatten()
             return pa.table({"key": group, "expiration_timestamp_ms": expiry})
-        values = decode_rows(own["value"], variable.value)
+        values = _values(own["value"], variable)
         if variable.is_map:
             group, users = keys.combine_chunks().flatten()
             return pa.table({"key": group, "user_map_key": users, "user_map_value": values})
@@ -63,6 +67,28 @@ def variable_rows(log: StateLog, at: int | str, variable: Variable) -> pa.Table:
         raise SchemaMismatch(
             f"{log.folder.path}: {error}: these rows are not of the schema in {variable.path}"
         ) from None
+
+
+def _keys(stored: pa.ChunkedArray, variable: Variable) -> pa.ChunkedArray:
+    if variable.forms is None:
+        return decode_rows(stored, variable.key, variable.prefix_fields)
+    return avro_rows.decode_keys(stored, variable.key, variable.prefix_fields, variable.path)
+
+
+def _values(stored: pa.ChunkedArray, variable: Variable) -> pa.ChunkedArray:
+    if variable.forms is None:
+        return decode_rows(stored, variable.value)
+    rows = AvroRows(variable.value, variable.forms, variable.path)
+    return pa.chunked_array([rows.decode(stored.to_pylist())], variable.value)
+
+
+def _values_at(heap: Heap, places: Ranges, variable: Variable) -> pa.StructArray:
+    if variable.forms is None:
+        return structs_at(heap, variable.value, unversioned(heap, places))
+    rows = AvroRows(variable.value, variable.forms, variable.path)
+    data = memoryview(heap.buffer)
+    spans = zip(places.start[:].tolist(), places.end.tolist(), strict=True)
+    return rows.decode(bytes(data[at:end]) for at, end in spans)
 
 
 def _of_family(live: pa.Table, number: int) -> pa.Table:
@@ -74,7 +100,11 @@ def _of_family(live: pa.Table, number: int) -> pa.Table:
 def _elements(own: pa.Table, chunks: pa.Table, variable: Variable, path: str) -> pa.Table:
     """A row for each value of each list, in its order."""
     keys, values = (own[name].combine_chunks() for name in ("key", "value"))
-    is_head = pc.equal(pc.binary_length(values), _HEAD_BYTES)  # no value of Spark's is this short
+    # A list in Avro may have 8 bytes as well, which begin with the length of its first value.
+    is_head = pc.and_(
+        pc.equal(pc.binary_length(values), _HEAD_BYTES),
+        pc.equal(pc.binary_slice(values, 0, _LENGTH_BYTES), _NO_LENGTH),
+    )
     alone = pc.invert(is_head)
     places, numbers, taken = _chunk_places(chunks)
     _check_whole(keys.filter(is_head), values.filter(is_head), places, numbers, path)
@@ -85,8 +115,8 @@ def _elements(own: pa.Table, chunks: pa.Table, variable: Variable, path: str) ->
         [values.filter(alone), pc.binary_slice(chunk_values, _SAID_BYTES, _END)], pa.binary()
     ).combine_chunks()
     of_list = pa.chunked_array([keys.filter(alone), places], pa.binary())
-    piece_numbers, elements = _split(pieces, variable.value)
-    decoded = decode_rows(of_list, variable.key, variable.prefix_fields)
+    piece_numbers, elements = _split(pieces, variable)
+    decoded = _keys(of_list, variable)
     return pa.table({"key": decoded.take(pa.array(piece_numbers)), "list_element": elements})
 
 
@@ -129,11 +159,11 @@ def _not_whole(path: str, reason: str) -> CorruptLog:
     return CorruptLog(path, 0, f"records of a list are not there: {reason}", advice)
 
 
-def _split(pieces: pa.BinaryArray, kind: pa.StructType) -> tuple[Ints, pa.StructArray]:
+def _split(pieces: pa.BinaryArray, variable: Variable) -> tuple[Ints, pa.StructArray]:
     """The values in each piece, and of which piece each is: one value of all pieces at a time."""
     _, ends, data = pieces.buffers()
     if not len(pieces) or data is None:
-        return np.empty(0, np.int64), pa.array([], kind)
+        return np.empty(0, np.int64), pa.array([], variable.value)
     places = np.frombuffer(ends, "<i4", len(pieces) + 1, pieces.offset * 4).astype(np.int64)
     heap = Heap(data, np.frombuffer(data, np.uint8))
     piece = np.arange(len(pieces))
@@ -152,8 +182,7 @@ def _split(pieces: pa.BinaryArray, kind: pa.StructType) -> tuple[Ints, pa.Struct
         rounds.append((piece, at + 4, sizes))
         at = at + 4 + sizes + 1
     if not rounds:
-        return np.empty(0, np.int64), pa.array([], kind)
+        return np.empty(0, np.int64), pa.array([], variable.value)
     pieces_of, starts, sizes = (np.concatenate(arrays) for arrays in zip(*rounds, strict=True))
     order = np.argsort(pieces_of, kind="stable")
-    ranges = unversioned(heap, Ranges(starts[order], sizes[order]))
-    return pieces_of[order], structs_at(heap, kind, ranges)
+    return pieces_of[order], _values_at(heap, Ranges(starts[order], sizes[order]), variable)

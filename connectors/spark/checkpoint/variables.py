@@ -12,7 +12,9 @@ Each variable is a column family of one store, and timers are two.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -41,6 +43,9 @@ class Variable:
     value: pa.StructType
     prefix_fields: int
     is_list: bool
+    forms: Mapping[int, pa.StructType] | None = None
+    """Types that values were written with, by the numbers before them, where rows are in Avro;
+    None: rows are Spark's own, and all of one type."""
 
     @property
     def is_map(self) -> bool:
@@ -52,8 +57,34 @@ class Variable:
         return self.family in _TIMERS_BY_KEY
 
 
-def read_variable(operator_folder: FolderTree, name: str) -> tuple[Variable, int]:
+class _Noted(NamedTuple):
+    """Notes of one run of the query on an operator."""
+
+    path: str
+    partitions: int
+    files: list[str]
+    """Names of its schema files, the newest last."""
+    kinds: dict[str, str]
+    """Spark's kinds of the variables, by column family."""
+
+    @property
+    def families(self) -> dict[str, str]:
+        """Column families by names of variables, :data:`TIMERS` among them."""
+        timers = [(TIMERS, family) for family in self.kinds if family in _TIMERS_BY_KEY]
+        return dict(timers) | {name: name for name in self.kinds if not name.startswith("$")}
+
+
+def variable_names(operator_folder: FolderTree, batch: int) -> list[str]:
+    """Names of the variables that the operator had in a batch; raises as :func:`read_variable`."""
+    return sorted(_noted(operator_folder, batch).families)
+
+
+def read_variable(
+    operator_folder: FolderTree, name: str, batch: int, *, in_avro: bool = False
+) -> tuple[Variable, int]:
     """A variable by its name, or :data:`TIMERS`, and how many partitions the operator has.
+
+    Its types are those of the run of the query that ``batch`` was in.
 
     Raises:
         ValueError: the operator has no such variable.
@@ -61,53 +92,90 @@ def read_variable(operator_folder: FolderTree, name: str) -> tuple[Variable, int
         UnsupportedVersion: what Spark noted is in a format that this release does not read.
         CorruptLog: it is damaged or missing.
     """
+    noted = _noted(operator_folder, batch)
+    families = noted.families
+    if name not in families:
+        names = sorted(families)
+        raise ValueError(f"{operator_folder.path}: no variable {name!r}; there are {names}")
+    family = families[name]
+    schemas = operator_folder.folder(SCHEMAS).folder(DEFAULT_STORE)
+    path, schema = _family_schema(schemas, noted.files[-1], family)
+    if schema is None:
+        raise damaged(path, 0, f"it does not have {family}")
+    kinds = struct_of(path, "key", schema.key), struct_of(path, "value", schema.value)
+    forms = _forms(schemas, noted.files, family) if in_avro else None
+    is_list = noted.kinds[family] == _LIST
+    return Variable(path, family, *kinds, schema.prefix_fields, is_list, forms), noted.partitions
+
+
+def _noted(operator_folder: FolderTree, batch: int) -> _Noted:
     folder = operator_folder.folder(METADATA_FOLDER).folder(VERSION_2)
-    path, data = read_whole(folder, _newest(folder))
+    path, data = read_whole(folder, _newest(folder, batch))
     version, _, text = data.partition(b"\n")
     known_version(path, version.decode("latin-1"), 2, oldest=2)
     try:
         metadata = json.loads(text)
         [store] = metadata["stateStoreInfo"]
-        partitions = int(store["numPartitions"])
+        files = [str(file).rpartition("/")[2] for file in store["stateSchemaFilePaths"]]
+        if not files:
+            raise ValueError("no schema file")
         properties = json.loads(metadata["operatorPropertiesJson"])
         kinds = {
             str(variable["stateName"]): str(variable["stateVariableType"])
             for variable in properties["stateVariables"]
         }
+        return _Noted(path, int(store["numPartitions"]), files, kinds)
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise damaged(path, 0, f"not what Spark writes: {error}") from None
-    timers = [(TIMERS, variable_name) for variable_name in kinds if variable_name in _TIMERS_BY_KEY]
-    named = dict(timers) | {
-        variable_name: variable_name for variable_name in kinds if not variable_name.startswith("$")
-    }
-    if name not in named:
-        raise ValueError(f"{operator_folder.path}: no variable {name!r}; there are {sorted(named)}")
-    family = named[name]
-    schemas = operator_folder.folder(SCHEMAS).folder(DEFAULT_STORE)
-    return _variable(schemas, family, kinds[family] == _LIST), partitions
 
 
-def _newest(folder: FolderTree) -> str:
-    """Return the name of the file with the highest batch number in front.
+def _newest(folder: FolderTree, batch: int) -> str:
+    """Return the name of the file with the highest number up to that of the batch.
 
     Raises:
         CorruptLog: there is no such file.
     """
-    numbered = [name for name in folder.names() if name.partition("_")[0].isdecimal()]
-    if not numbered:
-        raise damaged(folder.path, 0, "the file is missing")
-    return max(numbered, key=lambda name: int(name.partition("_")[0]))
+    numbers = [int(name) for name in folder.names() if name.isascii() and name.isdecimal()]
+    earlier = [number for number in numbers if number <= batch]
+    if not earlier:
+        raise damaged(folder.path, 0, f"the file of batch {batch} or an earlier one is missing")
+    return str(max(earlier))
 
 
-def _variable(folder: FolderTree, family: str, is_list: bool) -> Variable:
-    path, data = read_whole(folder, _newest(folder))
+def _forms(folder: FolderTree, files: list[str], family: str) -> dict[int, pa.StructType]:
+    """Types of a family's values by their numbers, out of all schema files of a run.
+
+    Raises:
+        SchemaMismatch, UnsupportedVersion, CorruptLog: as :func:`read_variable`.
+    """
+    forms: dict[int, pa.StructType] = {}
+    for file in files:
+        path, schema = _family_schema(folder, file, family)
+        if schema is not None and schema.number not in forms:
+            forms[schema.number] = struct_of(path, "value", schema.value)
+    return forms
+
+
+class _FamilySchema(NamedTuple):
+    """One column family in a schema file; types are Spark's JSON."""
+
+    key: str
+    number: int
+    """Number of the form that values are written in."""
+    value: str
+    prefix_fields: int
+
+
+def _family_schema(folder: FolderTree, file: str, family: str) -> tuple[str, _FamilySchema | None]:
+    """Path of a schema file, and what it says of a family; None: it does not have it."""
+    path, data = read_whole(folder, file)
     texts = JavaTexts(path, data)
     known_version(path, texts.one(), 3, oldest=3)
     for _ in range(min(texts.number(4), len(data))):
         name = texts.one()
         texts.number(2)
         key = texts.pieces()
-        texts.number(2)
+        number = texts.number(2)
         value, encoder = texts.pieces(), texts.pieces()
         texts.pieces()  # of a map's own keys: they stand in the key as well
         if name == family:
@@ -115,6 +183,5 @@ def _variable(folder: FolderTree, family: str, is_list: bool) -> Variable:
                 prefix = int(json.loads(encoder).get("numColsPrefixKey", 0))
             except (ValueError, TypeError, AttributeError):
                 raise damaged(path, 0, f"the encoder of {name} is not Spark's JSON") from None
-            kinds = struct_of(path, "key", key), struct_of(path, "value", value)
-            return Variable(path, family, *kinds, prefix, is_list)
-    raise damaged(path, 0, f"it does not have {family}")
+            return path, _FamilySchema(key, number, value, prefix)
+    return path, None

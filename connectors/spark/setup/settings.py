@@ -151,6 +151,9 @@ _FROM_TEXT: dict[str, Callable[[str], object]] = {
 }
 """Values that Python takes, from Spark's texts of them; whole numbers are not named."""
 STORE_PREFIX = "spark.sql.streaming.stateStore."
+ENCODING_KEY = f"{STORE_PREFIX}encodingFormat"
+AVRO = "avro"
+"""Value of :data:`ENCODING_KEY` with which the rows of a `transformWithState` are in Avro."""
 WITHOUT_EFFECT = (
     "compression.codec",
     "rowChecksum.enabled",

@@ -1,6 +1,7 @@
 """Queries of `transformWithState` say the same whether they are taken elsewhere or not."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pandas as pd
 from pyspark.errors import StreamingQueryException
 
 from cec_store.connectors import spark as cec_spark
+from cec_store.connectors.spark.setup.settings import AVRO, ENCODING_KEY
 from cec_store.errors import MoveRefused
 from support.runs.counts import CRASH_FULL
 from support.spark.clocked import STEP_MS, run_clocked
@@ -19,7 +21,15 @@ from support.spark.moves import Leg, go, state_of, without_partitions
 from support.spark.queries import StreamQuery
 from support.spark.runs import Job, Kept
 from support.spark.session import CEC, ROCKSDB
-from support.spark.transforms import chained, evolving, pandas_of_python, rows_of_python, scala
+from support.spark.transforms import (
+    FORMS,
+    chained,
+    evolving,
+    of_fields,
+    pandas_of_python,
+    rows_of_python,
+    scala,
+)
 
 pytestmark = [
     pytest.mark.crash,
@@ -132,3 +142,21 @@ def test_ours_have_no_provider_to_go_to_that_knows_no_families(spark: Any, tmp_p
     with pytest.raises(MoveRefused, match="transformWithState"):
         cec_spark.release(spark, done.checkpoints[0], tmp_path / "new", provider="hdfs")
     assert not (tmp_path / "new").exists()
+
+
+def test_state_in_avro_is_taken_along_between_forms(spark: Any, tmp_path: Path) -> None:
+    """Rows of older forms are in the newest one after a move; what comes next reads either."""
+    pytest.importorskip("fastavro")
+    kept = Kept(ROCKSDB, 2, {ENCODING_KEY: AVRO})
+    queries = [of_fields(form) for form in FORMS]
+    moves = ["", "", "adopt", "repartition", "release"]
+    legs = [
+        Leg(1, move, partitions=3, provider="rocksdb", query=query)
+        for move, query in zip(moves, queries, strict=True)
+    ]
+    due = go(spark, queries[0], tmp_path / "stays", kept, [replace(leg, move="") for leg in legs])
+    got = go(spark, queries[0], tmp_path / "moves", kept, legs)
+    assert sum(map(bool, due.run.rows.values())) == len(FORMS)
+    assert got.run.rows == due.run.rows
+    assert [*map(without_partitions, got.states)] == [*map(without_partitions, due.states)]
+    assert cec_spark.compare(spark, got.checkpoints[-1], due.checkpoints[-1]).is_same

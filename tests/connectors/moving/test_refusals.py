@@ -72,8 +72,6 @@ def test_places_and_providers_that_do_not_fit(
     silent = with_conf(hdfs, tmp_path / "b", lambda c: c.pop(PROVIDER_KEY) and None)
     lax = "spark.sql.streaming.statefulOperator.useStrictDistribution"
     old = with_conf(ours, tmp_path / "c", lambda c: c.update({lax: "false"}))
-    avro = "spark.sql.streaming.stateStore.encodingFormat"
-    encoded = with_conf(hdfs, tmp_path / "d", lambda c: c.update({avro: "avro"}))
     lost, first_lost = tmp_path / "e", tmp_path / "f"
     for number, each in ((1, lost), (0, first_lost)):
         shutil.copytree(hdfs, each)
@@ -88,7 +86,6 @@ def test_places_and_providers_that_do_not_fit(
         (lambda: cec_spark.adopt(spark, unknown, new), MoveRefused, "kept by org.Other"),
         (lambda: cec_spark.adopt(spark, silent, new), MoveRefused, "does not say which provider"),
         (lambda: cec_spark.adopt(spark, ours, new), MoveRefused, "by cec-store already"),
-        (lambda: cec_spark.adopt(spark, encoded, new), MoveRefused, "encoded as avro"),
         (lambda: cec_spark.adopt(spark, lost, new), CorruptLog, "state/0/1.*missing"),
         (lambda: cec_spark.adopt(spark, first_lost, new), CorruptLog, "Spark cannot read"),
         (lambda: cec_spark.compare(spark, first_lost, hdfs), CorruptLog, "Spark cannot read"),

@@ -42,6 +42,25 @@ def test_random_calls_give_what_a_map_gives(
 
 
 @pytest.mark.crash
+@pytest.mark.parametrize("provider", [OURS, ROCKSDB], ids=["ours", "rocksdb"])
+def test_random_calls_in_avro_give_what_a_map_gives(
+    tmp_path: Path, crash_count: Callable[[int, int], int], provider: str
+) -> None:
+    """All kinds of keys, in order and in none, with one value and with several."""
+    seeds = crash_count(2 if provider == OURS else 0, 100)
+    if not seeds:
+        pytest.skip("at full size only: it proves the model, which does not change")
+    settings = {f"{STORE}.encodingFormat": "avro", **(CHANGELOG if provider == ROCKSDB else {})}
+    found = run_jvm(
+        "model", root=tmp_path, provider=provider, families=True, v2=True, maintenance=True,
+        tight=True, until=seeds, settings=settings, timeout_s=240 + 60 * seeds,
+    )  # fmt: skip
+    assert found["calls"] > 300 * seeds
+    assert found["commits"] > 10 * seeds
+    assert found["aborts"] > seeds
+
+
+@pytest.mark.crash
 def test_random_calls_agree_with_sparks_own_store(
     tmp_path: Path, crash_count: Callable[[int, int], int]
 ) -> None:

@@ -170,15 +170,3 @@ def evolved(
     except StreamingQueryException as error:
         return done.rows, re.findall(r"\[([A-Z_.]+)\]", str(error))[-1]
     return done.rows, None
-
-
-def test_avro_is_refused_with_what_to_do(spark: Any, tmp_path: Path) -> None:
-    """Spark keeps the setting in the checkpoint, so that unsetting it is not enough."""
-    from pyspark.errors import StreamingQueryException
-
-    avro = Kept(CEC, 1, {"spark.sql.streaming.stateStore.encodingFormat": "avro"})
-    for kept in (avro, Kept(CEC, 1)):
-        job = Job(evolving("first"), tmp_path, kept)
-        with pytest.raises(StreamingQueryException, match=r"unset \S*encodingFormat .*checkpoint"):
-            run_life(spark, job, 0, Run(tmp_path / "checkpoint"))
-    assert not list((tmp_path / "checkpoint").rglob("*.seg"))

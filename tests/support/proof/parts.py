@@ -21,7 +21,7 @@ SOURCES = (*PRODUCT, "bench", "tests", "examples", "pyproject.toml")
 PAGES = (*PRODUCT, "docs", "mkdocs.yml", "README.md", "CONTRIBUTING.md", "pyproject.toml")
 PACKAGED = (*PRODUCT, "pyproject.toml")
 SPARK_ROOMS = {
-    "state": ("tests/connectors/provider",),
+    "state": ("tests/connectors/provider", "tests/connectors/transforms"),
     "queues": ("tests/connectors/queues", "tests/connectors/checkpoint"),
     "clusters": (
         *(f"tests/connectors/{room}" for room in ("executors", "fleet", "takeover", "setup")),

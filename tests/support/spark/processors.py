@@ -95,6 +95,60 @@ class EverythingInPandas(Everything):
         self._count.update((int(initialState["n"].iloc[0]),))
 
 
+# The fields of each form, with how each is made of a row.
+FIELDS: dict[str, dict[str, str]] = {
+    "first": {"n": "INT", "text": "STRING", "gone": "DOUBLE"},
+    "added": {"n": "INT", "text": "STRING", "gone": "DOUBLE", "since": "LONG"},
+    "removed": {"n": "INT", "text": "STRING", "since": "LONG"},
+    "widened": {"n": "LONG", "text": "STRING", "since": "DOUBLE"},
+    "reordered": {"since": "DOUBLE", "text": "STRING", "n": "LONG"},
+    "refused": {"since": "DOUBLE", "text": "STRING", "n": "STRING"},
+}
+
+
+class Fields(StatefulProcessor):
+    """A value, a list and a map whose fields are those of a form; it says all of them."""
+
+    def __init__(self, form: str) -> None:
+        self._form = form
+
+    def init(self, handle: Any) -> None:
+        schema = ", ".join(f"{name} {kind}" for name, kind in FIELDS[self._form].items())
+        self._last = handle.getValueState("last", schema)
+        self._all = handle.getListState("all", schema)
+        self._parts = handle.getMapState("parts", "part INT", schema)
+
+    def _of(self, row: Any) -> tuple[Any, ...]:
+        n = int(row.n) + (2**40 if FIELDS[self._form]["n"] == "LONG" else 0)
+        made = {
+            "n": n, "text": str(row.text), "gone": n / 4,
+            "since": float(n) if FIELDS[self._form].get("since") == "DOUBLE" else n,
+        }  # fmt: skip
+        return tuple(made[name] for name in FIELDS[self._form])
+
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
+        yield from self._state(key, "before")
+        for row in rows:
+            self._last.update(self._of(row))
+            self._all.appendValue(self._of(row))
+            self._parts.updateValue((int(row.part),), self._of(row))
+        yield from self._state(key, self._form)
+
+    def _state(self, key: Any, what: str) -> Iterator[Row]:
+        names = list(FIELDS[self._form])
+        found = [("last", self._last.get())] if self._last.exists() else []
+        found += [("list", one) for one in self._all.get()]
+        found += [(f"part {part[0]}", one) for part, one in self._parts.iterator()]
+        for name, one in found:
+            yield _said(key, what, 0, f"{name}: {dict(zip(names, one, strict=True))}")
+
+
+class FieldsInPandas(Fields):
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
+        each = (row for frame in rows for row in frame.itertuples())
+        yield _frame(super().handleInputRows(key, each, timerValues))
+
+
 def _frame(rows: Iterator[Row]) -> Any:
     import pandas as pd
 

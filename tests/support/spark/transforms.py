@@ -58,6 +58,46 @@ def evolving(form: str) -> StreamQuery:
     return StreamQuery(f"scala_evolving_{form}", build, "update")
 
 
+FORMS = ("first", "added", "removed", "widened", "reordered")
+"""Of one query whose variables gain, lose, widen and reorder fields; "refused" cannot be next."""
+
+
+def of_fields(form: str) -> StreamQuery:
+    """A query in Scala whose variables have other fields in each of its forms."""
+
+    def build(spark: Any, inputs: Inputs) -> Any:
+        from pyspark.sql import DataFrame
+
+        frame = inputs.timed(spark)._jdf
+        return DataFrame(spark._jvm.cecstore.tests.Evolution.evolving(frame, form), spark)
+
+    return StreamQuery(f"scala_fields_{form}", build, "update")
+
+
+def of_fields_in_rows(form: str) -> StreamQuery:
+    """The same in Python, in rows."""
+
+    def build(spark: Any, inputs: Inputs) -> Any:
+        from support.spark.processors import Fields
+
+        groups = inputs.timed(spark).groupBy("key")
+        return groups.transformWithState(Fields(form), SCHEMA, "Update", "None")
+
+    return StreamQuery(f"rows_fields_{form}", build, "update")
+
+
+def of_fields_in_pandas(form: str) -> StreamQuery:
+    """The same in Python, in pandas."""
+
+    def build(spark: Any, inputs: Inputs) -> Any:
+        from support.spark.processors import FieldsInPandas
+
+        groups = inputs.timed(spark).groupBy("key")
+        return groups.transformWithStateInPandas(FieldsInPandas(form), SCHEMA, "Update", "None")
+
+    return StreamQuery(f"pandas_fields_{form}", build, "update")
+
+
 def rows_of_python(ttl_ms: int | None = None, *, is_event_time: bool = True) -> StreamQuery:
     """In rows; a time to live, and timers of processing time, for queries by the clock."""
     from support.spark.processors import Everything

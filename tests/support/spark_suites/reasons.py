@@ -7,9 +7,6 @@ import re
 NOT_OURS = {
     r"SPARK-18342": "it lets renames fail, of which our commits make none",
     r"SPARK-54063": "a metric of Spark's own stores",
-    r"(?i)avro|^test_(schema_evolution_(fails|scenarios)|not_nullable_fails)$": (
-        "state in Avro, which is refused"
-    ),
     r"hdfsStateStoreProvider should fail": "it says that another provider is refused",
     r"\((without changelog checkpointing|with changelog checkpointing = false)\)": (
         "once more with a setting of RocksDB's"

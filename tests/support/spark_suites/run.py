@@ -29,10 +29,11 @@ OURS = sorted((SCALA / "suites").glob("*.scala"))
 STREAMING = "org.apache.spark.sql.streaming"
 STATE = "org.apache.spark.sql.execution.streaming.state"
 TRANSFORMS = (
-    "TransformWithStateChainingSuite", "TransformWithStateInitialStateSuite",
-    "TransformWithStateValidationSuite", "TransformWithListStateSuite",
-    "TransformWithMapStateSuite", "TransformWithValueStateTTLSuite",
-    "TransformWithListStateTTLSuite", "TransformWithMapStateTTLSuite",
+    "TransformWithStateAvroSuite", "TransformWithStateChainingSuite",
+    "TransformWithStateInitialStateSuite", "TransformWithStateValidationSuite",
+    "TransformWithListStateSuite", "TransformWithMapStateSuite",
+    "TransformWithValueStateTTLSuite", "TransformWithListStateTTLSuite",
+    "TransformWithMapStateTTLSuite",
 )  # fmt: skip
 INITIAL = "FlatMapGroupsWithStateWithInitialStateSuite"
 JOINS = tuple(f"Streaming{kind}Join" for kind in ("Inner", "Outer", "FullOuter", "LeftSemi"))

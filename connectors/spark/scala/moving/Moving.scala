@@ -93,9 +93,6 @@ private final class Move(session: SparkSession, request: Request) {
   def check(): Unit = {
     if (session.sharedState.activeStreamingQueries.containsKey(UUID.fromString(request.queryId)))
       throw new Refused("its query is running: stop it first")
-    val encoding = request.conf.getOrElse(SQLConf.STREAMING_STATE_STORE_ENCODING_FORMAT.key, "unsaferow")
-    if (encoding != "unsaferow" && request.providerTo == classOf[CecStateStoreProvider].getName) throw new Refused(
-      s"its state is encoded as $encoding, and cec-store keeps rows in Spark's unsaferow encoding")
     if (request.providerTo == classOf[HDFSBackedStateStoreProvider].getName) checkHdfs()
     if (request.partitions > 0) {
       if (request.conf.get(SQLConf.STATEFUL_OPERATOR_USE_STRICT_DISTRIBUTION.key).contains("false")) throw new Refused(

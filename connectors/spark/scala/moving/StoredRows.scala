@@ -4,7 +4,7 @@ import java.util.Arrays
 import org.apache.spark.sql.{Dataset, Row}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
-import org.apache.spark.sql.cecstore.store.{FamilyCodec, ReusedBytes}
+import org.apache.spark.sql.cecstore.store.{FamilyCodec, FamilyKind, PlainRows, ReusedBytes}
 import org.apache.spark.sql.types.{BinaryType, IntegerType, StructType}
 
 /** What stands in one partition of a store, in the bytes that a state log has, whatever provider keeps it. A list has a row for each value. */
@@ -23,7 +23,7 @@ private[moving] object StoredRows {
     var last = 1
     val families = kind.families.map { family =>
       val number = if (family.isDefault) 1 else { last += 1; last }
-      number -> new FamilyCodec(family.spec, family.value, kind.hasFamilies, isMultiple = false, "unsaferow")
+      number -> new FamilyCodec(FamilyKind(family.name, family.spec, family.value, kind.hasFamilies, isMultiple = false), PlainRows)
     }.toArray
     rows.map { row =>
       val (number, codec) = families(row.family)

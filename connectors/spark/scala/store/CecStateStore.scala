@@ -96,8 +96,7 @@ private[cecstore] final class CecStateStore(
 
   override def registerColFamily(name: String, keySchema: StructType, valueSchema: StructType,
       spec: KeyStateEncoderSpec, isMultiple: Boolean, isInternal: Boolean): Unit = {
-    provider.register(name, spec, valueSchema, isMultiple, isInternal)
-    forgetFamilies()
+    if (provider.register(name, spec, valueSchema, isMultiple, isInternal)) forgetFamilies()
   }
 
   private def forgetFamilies(): Unit = { families.clear(); lastName = null }
@@ -320,6 +319,8 @@ private[cecstore] final class CecStateStore(
       base = instance.base
       stage = Committed
     }
+    families.values.foreach(_.codec.giveBack())
+    forgetFamilies()
     onEnd()
     version + 1
   }

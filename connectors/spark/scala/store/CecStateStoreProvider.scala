@@ -14,7 +14,7 @@ import org.apache.spark.sql.cecstore.log.{Base, FrameAt, Maintenance, Mounts, Se
 import org.apache.spark.sql.cecstore.replicas.{LoadFigures, OwnedStore, ReplicaHost, StoreKey}
 import org.apache.spark.sql.cecstore.sparks.{NewestProvider, SnapshotReports, StoreErrors, StoreSettings}
 import org.apache.spark.sql.cecstore.state.{Instance, LiveState, LoadRate, RowTime, StateLoader}
-import org.apache.spark.sql.cecstore.store.{CecMetrics, CecStateStore, ChangeReader, FamilyCodec, InstancePool, JoinStores, JointCommits, LoadErrors, ScanHint, Settings, SparksSettings, TimePlace}
+import org.apache.spark.sql.cecstore.store.{CecMetrics, CecStateStore, ChangeReader, FamilyCodec, FamilyKind, InstancePool, JoinStores, JointCommits, LoadErrors, RowEncoding, ScanHint, Settings, SparksSettings, TimePlace}
 import org.apache.spark.sql.errors.QueryExecutionErrors
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
@@ -60,6 +60,7 @@ class CecStateStoreProvider extends NewestProvider with Logging {
   private var settings: Settings = null
   private var folder: SegmentFolder = null
   private var useColumnFamilies = false
+  private var encoding: RowEncoding = null
   private var valueSchema: StructType = null
   private var keySchema: StructType = null
   private val codecs = new ConcurrentHashMap[String, FamilyCodec]
@@ -83,6 +84,7 @@ class CecStateStoreProvider extends NewestProvider with Logging {
     this.useColumnFamilies = useColumnFamilies
     this.keySchema = keySchema
     this.valueSchema = valueSchema
+    encoding = RowEncoding.of(storeConf, stateSchemaProvider)
     settings = Settings.parse(storeConf.sqlConfs)
     SparksSettings.sayIgnored(storeConf)
     folder = SegmentFolder(stateStoreId.storeCheckpointLocation(), hadoopConf)
@@ -116,9 +118,14 @@ class CecStateStoreProvider extends NewestProvider with Logging {
 
   private[cecstore] def codec(name: String): Option[FamilyCodec] = Option(codecs.get(name))
 
+  /** Make a family known; each batch declares its families anew. Gives whether it was not known like this. */
   private[cecstore] def register(
-      name: String, spec: KeyStateEncoderSpec, valueSchema: StructType, isMultiple: Boolean, isInternal: Boolean): Unit =
-    codecs.put(name, new FamilyCodec(spec, valueSchema, useColumnFamilies, isMultiple, conf.stateStoreEncodingFormat, isInternal))
+      name: String, spec: KeyStateEncoderSpec, valueSchema: StructType, isMultiple: Boolean, isInternal: Boolean): Boolean = {
+    val kind = FamilyKind(name, spec, valueSchema, useColumnFamilies, isMultiple, isInternal)
+    val isNew = !codec(name).exists(_.kind == kind)
+    if (isNew) codecs.put(name, new FamilyCodec(kind, encoding))
+    isNew
+  }
 
   /**
    * Spark's own, whose keys no metric counts: indexes of timers and of times to live, a join's numbers of values. Those
@@ -277,7 +284,6 @@ class CecStateStoreProvider extends NewestProvider with Logging {
   override def supportedCustomMetrics: Seq[StateStoreCustomMetric] = {
     // The driver asks when it plans the query: the first moment to refuse settings that make no sense.
     Settings.parse(SQLConf.get.getAllConfs).checkPlugin()
-    SparksSettings.checkEncoding(new StateStoreConf(SQLConf.get).stateStoreEncodingFormat)
     CecMetrics.all
   }
 

@@ -20,7 +20,6 @@ private[cecstore] object SparksSettings extends Logging {
     "autoSnapshotRepair.numFailuresBeforeActivating" -> NoSnapshots,
     "autoSnapshotRepair.maxChangeFileReplay" -> NoSnapshots,
     "forceSnapshotUploadOnLag" -> NoSnapshots)
-  private val UnsafeRows = "unsaferow"
   private val said = ConcurrentHashMap.newKeySet[String]
 
   /**
@@ -36,11 +35,6 @@ private[cecstore] object SparksSettings extends Logging {
   def sayIgnored(conf: StateStoreConf): Unit = ignored(conf).foreach { case (key, why) =>
     if (said.add(key)) logWarning(s"cec: $key changes nothing: $why")
   }
-
-  /** Other types for a variable of `transformWithState` need Avro. The driver asks before there is any state. */
-  def checkEncoding(format: String): Unit = if (format != UnsafeRows) throw new UnsupportedOperationException(
-    s"cec-store keeps rows in Spark's $UnsafeRows encoding, not in $format: unset ${Prefix}encodingFormat and begin a new checkpoint, since " +
-      "this one keeps the setting")
 
   private def isSet(key: String, value: String): Boolean =
     !Try(new SQLConf().getConfString(key)).toOption.contains(value) && !value.equalsIgnoreCase("false")

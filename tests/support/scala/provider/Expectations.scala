@@ -4,14 +4,14 @@ import java.nio.file.Path
 import java.util.HexFormat
 
 import org.apache.spark.sql.cecstore.state.ListChunks
-import org.apache.spark.sql.cecstore.store.FamilyCodec
+import org.apache.spark.sql.cecstore.store.{FamilyCodec, FamilyKind, PlainRows}
 import org.apache.spark.sql.execution.streaming.state.StateStoreMetrics
 
 /** What each version must hold, for readers that know bytes only: the model's rows by Spark's own encoders. */
 private[testing] final class Expectations(families: Seq[Family], useFamilies: Boolean) {
   private val hex = HexFormat.of()
   private val codecs = families.map(family => family.name -> (family,
-    new FamilyCodec(family.spec, Values.schema, useFamilies, family.multi, "unsaferow"))).toMap
+    new FamilyCodec(FamilyKind(family.name, family.spec, Values.schema, useFamilies, family.multi), PlainRows))).toMap
   private var figures = Map.empty[Version, Map[String, Long]]
 
   /** What the provider said of itself when it had made the version. */

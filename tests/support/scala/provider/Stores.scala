@@ -4,6 +4,7 @@ import java.nio.file.Paths
 import java.util.UUID
 
 import org.apache.hadoop.conf.Configuration
+import org.apache.spark.sql.avro.SchemaConverters
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
 
@@ -39,7 +40,20 @@ final class Stores(
       store: String = StateStoreId.DEFAULT_STORE_NAME): StateStoreProvider =
     StateStoreProvider.createAndInit(
       StateStoreProviderId(StateStoreId(root, 0, partition, store), UUID.randomUUID()),
-      family.keySchema, Values.schema, family.spec, families, conf, hadoop, family.multi, None)
+      family.keySchema, Values.schema, family.spec, families, conf, hadoop, family.multi, schemas)
+
+  /** Which Spark gives to stores of `transformWithState` in either encoding: here to those whose rows are in Avro. */
+  private def schemas: Option[StateSchemaProvider] = Option.when(conf.stateStoreEncodingFormat == "avro")(OnlyValues)
+}
+
+/** All families have values of one schema, which is the only one that they were ever written with. */
+private object OnlyValues extends StateSchemaProvider {
+  override def getCurrentStateSchemaId(family: String, isKey: Boolean): Short = 0
+
+  override def getSchemaMetadataValue(key: StateSchemaMetadataKey): StateSchemaMetadataValue = {
+    Check.equal(s"schema of a value of ${key.colFamilyName}", key, StateSchemaMetadataKey(key.colFamilyName, 0, isKey = false))
+    StateSchemaMetadataValue(Values.schema, SchemaConverters.toAvroTypeWithDefaults(Values.schema))
+  }
 }
 
 /** A state that was committed: `id` with checkpoint format V2 only. */

@@ -16,15 +16,15 @@ trait OnOurStore extends StreamTest {
 
   private val changelogs = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 
-  /** A test that asks for what the provider refuses, or once more with what is RocksDB's alone, is told as cancelled. */
+  /** A test that asks once more with what is RocksDB's alone is told as cancelled. */
   override protected def withSQLConf[T](pairs: (String, String)*)(work: => T): T = {
-    if (pairs.contains(SQLConf.STREAMING_STATE_STORE_ENCODING_FORMAT.key -> "avro")) cancel("state in Avro is refused")
     if (pairs.contains(changelogs -> "false")) cancel("the same once more: changelogs are RocksDB's")
     super.withSQLConf(pairs.map { case (name, value) => name -> (if (value == rocksDb) ours else value) }: _*)(work)
   }
 }
 
 class CecTransformWithStateSuite extends TransformWithStateUnsafeRowSuite with OnOurStore
+class CecTransformWithStateAvroSuite extends TransformWithStateAvroSuite with OnOurStore
 class CecTransformWithStateChainingSuite extends TransformWithStateChainingSuite with OnOurStore
 class CecTransformWithStateInitialStateSuite extends TransformWithStateInitialStateSuite with OnOurStore
 class CecTransformWithStateValidationSuite extends TransformWithStateValidationSuite with OnOurStore
