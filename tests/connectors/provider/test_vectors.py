@@ -189,10 +189,17 @@ def put_files(folder: Path, files: dict[str, bytes]) -> None:
 
 
 def wounds_of(files: dict[str, bytes], every: int) -> Iterator[tuple[str, dict[str, bytes]]]:
-    """Each file lost, longer, and at each such byte flipped, cut and filled with zeros."""
+    """Each file lost, longer, with a frame of another number, and hurt at each such byte."""
     for name, data in files.items():
         yield f"lost {name}", {other: files[other] for other in files if other != name}
         yield f"longer {name}", {**files, name: data + b"CECF" + bytes(50)}
+        for match in re.finditer(b"CECF", data):
+            at = match.start()
+            if at > SEGMENT_HEADER_BYTES:
+                head = bytearray(data[at : at + FRAME_HEADER_BYTES])
+                head[16] += 1
+                renumbered = data[:at] + with_crc(bytes(head)) + data[at + FRAME_HEADER_BYTES :]
+                yield f"number {name} {at}", {**files, name: renumbered}
         schema = decode_frame_header(data, SEGMENT_HEADER_BYTES) if name.endswith("seg") else None
         for at in range(0, len(data), every):
             # A segment's SCHEMA is what Python decodes its rows by; Scala has that of the newest.
