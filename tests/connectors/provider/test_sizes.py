@@ -46,7 +46,7 @@ def test_versions_above_an_array_span_several_parts_and_frames(tmp_path: Path) -
     for seed in range(3):
         with open_queue(tmp_path / f"seed-{seed}" / "0" / "0") as log:
             assert isinstance(log, StateLog)
-            uncounted = [f for f in log.version_reader().frames() if f.header.continues]
+            uncounted = [f for f in log.version_reader().frames() if not f.header.is_counted]
             frames += len(uncounted)
     assert frames > 50
 
