@@ -162,7 +162,6 @@ def _sizes(place: Place) -> tuple[list[_LogSize], list[tuple[str, CecError | Fil
     for log in place.logs:
         try:
             reader, last = reader_at(log.folder, place.at(log, version))
-            reader.schema()
             with suppress(RecoveryError):
                 frames = extent_of(reader, last)
                 raw = sum(frame.header.raw_bytes for frame in frames)

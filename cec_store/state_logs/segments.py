@@ -38,6 +38,7 @@ STATE_SCHEMA = RecordSchema(
 )
 MERGED = 1
 """This bit of a segment's number says that maintenance made it out of others."""
+_SCHEMA_BYTE = SEGMENT_HEADER_BYTES
 _FIRST_ID = 1 << 32  # an ordinal is at least 1
 
 
@@ -121,8 +122,12 @@ def _read_once(folder: Folder, reader: SegmentReader, vouched: int) -> StateSegm
     segment_id = reader.header.segment_id
     scan = ForwardScan(reader)
     frames, bad = scan.read_on(), scan.bad
-    if frames and frames[0][1].type != FrameType.SCHEMA:
-        frames, bad = [], Bad(SEGMENT_HEADER_BYTES, "a segment starts with its schema")
+    schema = frames[0][1] if frames else None
+    if schema is not None and schema.type != FrameType.SCHEMA:
+        schema, frames, bad = None, [], Bad(_SCHEMA_BYTE, "a segment starts with its schema")
+    elif schema is not None and (fault := _fault_of_body(reader, schema)):
+        # Its header is sound, and says on which version the segment builds.
+        frames, bad = [], Bad(_SCHEMA_BYTE, fault)
     file_bytes, claimed = reader.size(), max(vouched, scan.claimed)
     facts = EndFacts(bad.byte, file_bytes, claimed, is_newer=bad.newer)
     if bad.byte < file_bytes:
@@ -135,7 +140,7 @@ def _read_once(folder: Folder, reader: SegmentReader, vouched: int) -> StateSegm
         segment_id=segment_id,
         path=reader.path,
         header=reader.header,
-        schema=frames[0][1] if frames else None,
+        schema=schema,
         frames=tuple(
             Frame(Address(segment_id, byte), header)
             for byte, header in frames
@@ -146,6 +151,15 @@ def _read_once(folder: Folder, reader: SegmentReader, vouched: int) -> StateSegm
         refusal=refusal(reader, bad) if verdict.is_refused else None,
         running_crcs=running_crcs_of(reader.header, frames),
     )
+
+
+def _fault_of_body(reader: SegmentReader, schema: FrameHeader) -> str:
+    """Return the reason why the body of a segment's SCHEMA frame is not sound; empty if it is."""
+    try:
+        reader.body_at(_SCHEMA_BYTE, schema)
+    except BadHeader as error:
+        return str(error)
+    return ""
 
 
 def _is_unfinished(data: bytes) -> bool:

@@ -78,13 +78,8 @@ class StateLog:
         return self._read(at, open_footprints)
 
     def extent(self, at: int | str | None = None) -> Extent:
-        """Return the extent that such a rebuild would read; reads headers and a schema only."""
-
-        def measured(lineage: VersionReader) -> Extent:
-            lineage.schema()  # without it no rebuild begins
-            return extent(lineage)
-
-        return self._read(at, measured)
+        """Return the extent that such a rebuild would read; reads headers and schemas only."""
+        return self._read(at, extent)
 
     def replay(
         self,
@@ -225,7 +220,6 @@ def _is_sound(tree: StateTree, version: int) -> bool:
 
 
 def _checked(lineage: VersionReader) -> VersionReader:
-    lineage.schema()
     for frame in extent_frames(lineage, lineage.last_frame):
         lineage.check_body(frame)
     return lineage
