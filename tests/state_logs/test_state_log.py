@@ -440,6 +440,22 @@ def test_a_damaged_schema_leaves_the_versions_of_older_segments() -> None:
     assert caught.value.path.endswith(newest)
 
 
+def test_an_older_attempt_does_not_stand_in_for_one_whose_schema_is_damaged() -> None:
+    folder, random = MemoryFolder({}), Random(5)
+    first = Writer(folder, random, level=0)
+    one = first.commit(EMPTY, changes_of(0))
+    first.commit(one, changes_of(1))
+    newest = Writer(folder, random, level=0).commit(one, changes_of(2))
+    name = name_of(newest)
+    half_of_schema = SEGMENT_HEADER_BYTES + FRAME_HEADER_BYTES + 100
+    size = len(folder.files[name])
+    folder.files[name] = folder.files[name][:half_of_schema] + bytes(size - half_of_schema)
+    assert contents(log_of(folder).rebuild(at=1)) == one.state
+    with pytest.raises(CorruptLog, match="newest sound one is 1") as caught:
+        log_of(folder).rebuild(at=2)
+    assert caught.value.path.endswith(name)
+
+
 def test_a_replayed_file_of_another_life_is_refused() -> None:
     folder, made = two_segments()
     elsewhere = MemoryFolder({})
