@@ -28,7 +28,7 @@ SUITES = {
     ),
     "sigkill": Suite("processes killed", "0 to 300,000 by sync mode", ("faults/test_sigkill.py",)),
     "power": Suite(
-        "power cuts of a real ext4",
+        "power cuts of a real ext4 and XFS",
         "700,000 to 1,000,000 by sync mode",
         ("faults/test_power_cuts.py",),
     ),
