@@ -63,7 +63,7 @@ def state_lines(place: Place, session: SparkSession) -> Iterator[Diagnosis]:
     checkpoint = place.checkpoint
     told: set[str] = set()
     if checkpoint is not None:
-        yield from _provider(place, checkpoint, session)
+        yield from _provider(place)
         lines = [*_batches(checkpoint), *_kept_otherwise(checkpoint, session)]
         told = {line.what for line in lines}
         yield from lines
@@ -86,7 +86,7 @@ def state_lines(place: Place, session: SparkSession) -> Iterator[Diagnosis]:
 # -- Spark's files ----------------------------------------------------------------------------
 
 
-def _provider(place: Place, checkpoint: Checkpoint, session: SparkSession) -> Iterator[Diagnosis]:
+def _provider(place: Place) -> Iterator[Diagnosis]:
     if not place.logs:
         yield sound("provider", "this query has no state")
     elif place.is_built_in:

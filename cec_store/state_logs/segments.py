@@ -38,7 +38,6 @@ STATE_SCHEMA = RecordSchema(
 )
 MERGED = 1
 """This bit of a segment's number says that maintenance made it out of others."""
-_SCHEMA_BYTE = SEGMENT_HEADER_BYTES
 _FIRST_ID = 1 << 32  # an ordinal is at least 1
 
 
@@ -124,10 +123,14 @@ def _read_once(folder: Folder, reader: SegmentReader, vouched: int) -> StateSegm
     frames, bad = scan.read_on(), scan.bad
     schema = frames[0][1] if frames else None
     if schema is not None and schema.type != FrameType.SCHEMA:
-        schema, frames, bad = None, [], Bad(_SCHEMA_BYTE, "a segment starts with its schema")
+        schema, frames, bad = (
+            None,
+            [],
+            Bad(SEGMENT_HEADER_BYTES, "a segment starts with its schema"),
+        )
     elif schema is not None and (fault := _fault_of_body(reader, schema)):
         # Its header is sound, and says on which version the segment builds.
-        frames, bad = [], Bad(_SCHEMA_BYTE, fault)
+        frames, bad = [], Bad(SEGMENT_HEADER_BYTES, fault)
     file_bytes, claimed = reader.size(), max(vouched, scan.claimed)
     facts = EndFacts(bad.byte, file_bytes, claimed, is_newer=bad.newer)
     if bad.byte < file_bytes:
@@ -156,7 +159,7 @@ def _read_once(folder: Folder, reader: SegmentReader, vouched: int) -> StateSegm
 def _fault_of_body(reader: SegmentReader, schema: FrameHeader) -> str:
     """Return the reason why the body of a segment's SCHEMA frame is not sound; empty if it is."""
     try:
-        reader.body_at(_SCHEMA_BYTE, schema)
+        reader.body_at(SEGMENT_HEADER_BYTES, schema)
     except BadHeader as error:
         return str(error)
     return ""

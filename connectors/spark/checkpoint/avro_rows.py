@@ -59,9 +59,15 @@ class AvroRows:
             SparkUnavailable: the package fastavro is missing.
         """
         self._kind = kind
-        self._path = path
-        self._reader = _parsed(kind, path)
-        self._writers = {number: _parsed(form, path) for number, form in forms.items()}
+        self._read_row = _library(path).schemaless_reader
+        asked = _parsed(kind, path)
+        written = {number: _parsed(form, path) for number, form in forms.items()}
+        self._same = (asked, None)
+        """Schema of a row, and the one to read it into; ``None`` where both are one."""
+        self._forms = {
+            number: self._same if schema == asked else (schema, asked)
+            for number, schema in written.items()
+        }
         self._value = _converter(kind)
 
     def decode(self, stored: Iterable[bytes | None]) -> pa.StructArray:
@@ -74,26 +80,25 @@ class AvroRows:
 
     def decode_keys(self, stored: Iterable[bytes]) -> pa.StructArray:
         """Decode keys, which have one form whatever the number before them says, as Spark does."""
-        return self._column(self._read(_body(row), self._reader) for row in stored)
+        return self._column(self._read(_body(row), self._same) for row in stored)
 
     def decode_prefixes(self, stored: Iterable[bytes]) -> pa.StructArray:
         """Decode first parts of keys, which have no number."""
-        return self._column(self._read(_unversioned(row), self._reader) for row in stored)
+        return self._column(self._read(_unversioned(row), self._same) for row in stored)
 
     def _one(self, row: bytes) -> Any:
         body = _body(row)
         number = int.from_bytes(row[1:_HEAD_BYTES], "little")
-        if number not in self._writers:
+        if number not in self._forms:
             raise BadRow(
                 f"a row of schema {number}, which no schema file of the query's last run has"
             )
-        return self._read(body, self._writers[number])
+        return self._read(body, self._forms[number])
 
-    def _read(self, body: bytes, written: Any) -> Any:
+    def _read(self, body: bytes, form: tuple[Any, Any]) -> Any:
         stream = io.BytesIO(body)
-        asked = None if written == self._reader else self._reader
         try:
-            row = _library(self._path).schemaless_reader(stream, written, asked)
+            row = self._read_row(stream, *form)
         except (EOFError, ValueError, LookupError, TypeError, OverflowError) as error:
             raise BadRow(f"not a row in Avro: {error}") from None
         if stream.tell() != len(body):
