@@ -24,7 +24,6 @@ from support.models.aggregate_inputs import (
 from support.models.reference_operators import (
     Driven,
     ReferenceAggregate,
-    in_order,
     make_rows,
     make_steps,
     plain,
@@ -37,7 +36,6 @@ def compare(rng: random.Random, group_by, window, inputs_count=1, event_time=Non
     inputs = [
         make_input(rng, j, rng.choice([0, 3, 40, 150 // inputs_count])) for j in range(inputs_count)
     ]
-    start = (0,) * inputs_count
     operator = Aggregate(
         group_by=group_by,
         aggregates=AGGREGATES,
@@ -50,21 +48,9 @@ def compare(rng: random.Random, group_by, window, inputs_count=1, event_time=Non
     reference = ReferenceAggregate(
         group_by, AGGREGATES, window, event_time_us if event_time else None
     )
-    rows = iter(in_order(inputs, list(start)))
-    expected, causes = [], []
-    for step in make_steps(inputs, [SCHEMA] * inputs_count, rng, start):
-        driven.apply(step)
-        for _ in range(step.rows):
-            row = next(rows)
-            results = reference.take(row)
-            expected += plain(results)
-            causes += [row.positions] * len(results)
-        assert driven.state() == plain(reference.state())
-    assert next(rows, None) is None
-    assert driven.output == expected
-    assert driven.causes == causes
+    driven.require_equal(reference, inputs, [SCHEMA] * inputs_count, rng)
     assert operator.late_rows == reference.late_rows
-    return expected
+    return driven.output
 
 
 @given(st.integers(0, 2**32), st.sampled_from([*GROUPS, []]), st.sampled_from(COUNT_WINDOWS))

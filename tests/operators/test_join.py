@@ -13,10 +13,8 @@ from support.models.join_inputs import LEFT, RIGHT, make_side
 from support.models.reference_operators import (
     Driven,
     ReferenceJoin,
-    in_order,
     make_rows,
     make_steps,
-    plain,
 )
 
 
@@ -25,20 +23,8 @@ def compare(seed: int, within_us: int, on: list[str], key_count: int = 3) -> int
     inputs = [make_side(rng, source, rng.choice([0, 20, 100]), key_count) for source in (0, 1)]
     driven = Driven(WindowJoin(LEFT, RIGHT, on=on, within_us=within_us))
     reference = ReferenceJoin(on, within_us)
-    rows = iter(in_order(inputs, [0, 0]))
-    expected, causes = [], []
-    for step in make_steps(inputs, [LEFT, RIGHT], rng, (0, 0)):
-        driven.apply(step)
-        for _ in range(step.rows):
-            row = next(rows)
-            pairs = reference.take(row)
-            expected += plain(pairs)
-            causes += [row.positions] * len(pairs)
-        assert driven.state() == plain(reference.state())
-    assert next(rows, None) is None
-    assert driven.output == expected
-    assert driven.causes == causes
-    return len(expected)
+    driven.require_equal(reference, inputs, [LEFT, RIGHT], rng)
+    return len(driven.output)
 
 
 @given(

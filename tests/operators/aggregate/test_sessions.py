@@ -34,10 +34,8 @@ from support.models.aggregate_inputs import (
 from support.models.reference_operators import (
     Driven,
     Row,
-    in_order,
     make_rows,
     make_steps,
-    plain,
 )
 from support.models.reference_sessions import ReferenceSessions, with_totals
 
@@ -55,20 +53,7 @@ def compare(rng: random.Random, group_by, window, inputs_count=1, event_time=Non
     reference = ReferenceSessions(
         group_by, AGGREGATES, window, event_time_us if event_time else None
     )
-    start = (0,) * inputs_count
-    rows = iter(in_order(inputs, list(start)))
-    expected, causes = [], []
-    for step in make_steps(inputs, [SCHEMA] * inputs_count, rng, start):
-        driven.apply(step)
-        for _ in range(step.rows):
-            row = next(rows)
-            results = reference.take(row)
-            expected += plain(results)
-            causes += [row.positions] * len(results)
-        assert with_totals(driven.state()) == plain(reference.state())
-    assert next(rows, None) is None
-    assert driven.output == expected
-    assert driven.causes == causes
+    driven.require_equal(reference, inputs, [SCHEMA] * inputs_count, rng, with_totals)
     assert operator.late_rows == reference.late_rows
     return reference
 

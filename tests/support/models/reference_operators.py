@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -317,6 +317,33 @@ class Driven:
             assert effects.keys.type == pa.struct(list(self.operator.key_schema))
         self.output += plain(effects.rows.to_pylist())
         self.causes += [tuple(step.positions[cause].tolist()) for cause in effects.causes]
+
+    def require_equal(
+        self,
+        reference: Any,
+        inputs: list[list[Row]],
+        schemas: list[pa.Schema],
+        rng: random.Random,
+        shown: Callable[[dict], dict] = lambda state: state,
+    ) -> None:
+        """Take all input in random steps, and the reference a row at a time.
+
+        The state is equal after each step, as ``shown``, and in the end so is all output.
+        """
+        start = (0,) * len(inputs)
+        rows = iter(in_order(inputs, list(start)))
+        expected, causes = [], []
+        for step in make_steps(inputs, schemas, rng, start):
+            self.apply(step)
+            for _ in range(step.rows):
+                row = next(rows)
+                results = reference.take(row)
+                expected += plain(results)
+                causes += [row.positions] * len(results)
+            assert shown(self.state()) == plain(reference.state())
+        assert next(rows, None) is None
+        assert self.output == expected
+        assert self.causes == causes
 
     def snapshot(self, slots: list[int]) -> tuple[pa.StructArray, pa.StructArray]:
         keys, states = self.operator.snapshot(np.array(slots, np.int64))
