@@ -62,6 +62,7 @@ LOCAL_BUGS = {
     ),
     "loses_an_interrupt": "an interrupt neither fails local files nor gets lost",
 }
+NEWEST_FIRST = "of rows that come newest first an index has the first one of each key"
 RUN_BUGS = {
     "keeps_the_entry_of_a_key_that_has_a_newer_row": (
         "an index of a table over a run has what a map has"
@@ -74,6 +75,9 @@ RUN_BUGS = {
     "scans_a_key_in_the_run_and_above_it": (
         "a scan of an index gives each key once, whatever is put and merged meanwhile"
     ),
+    "loads_an_older_row_of_a_key_as_well": NEWEST_FIRST,
+    "loads_keys_that_are_closed": NEWEST_FIRST,
+    "takes_keys_of_one_hash_for_one_at_a_load": NEWEST_FIRST,
 }
 REPLICA_BUGS = (
     "uses_a_replica_of_another_lineage",

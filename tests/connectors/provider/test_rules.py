@@ -57,6 +57,8 @@ RULES = (
     "a scan of an index gives each key once, whatever is put and merged meanwhile",
     "more keys of the last hash than a run has spare slots are found in it",
     "an index stays in the heap while the local disk is full, and goes on",
+    "a load says what to do where the local disk has no room for an index",
+    "of rows that come newest first an index has the first one of each key",
     "an index is in the heap up to memoryBytes, and above in local files, after a load too",
 )
 

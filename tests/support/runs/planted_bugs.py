@@ -424,6 +424,7 @@ OF_LOCAL_ROWS = {
 
 
 _RUN = "keys/KeyRun.scala"
+_LOAD = "keys/RunLoad.scala"
 OF_KEY_RUNS = {
     "keeps_the_entry_of_a_key_that_has_a_newer_row": (
         _RUN, "replaced(place >>> 6) |= 1L << place", "()"
@@ -438,6 +439,11 @@ OF_KEY_RUNS = {
     "scans_a_key_in_the_run_and_above_it": (
         "keys/HashIndex.scala", "if (origin >= 0) inRun.wasReplaced(origin) else ~origin < number",
         "true",
+    ),
+    "loads_an_older_row_of_a_key_as_well": (_LOAD, "if (i == firsts)", "if (firsts >= from)"),
+    "loads_keys_that_are_closed": (_LOAD, "if (references(row) > 0)", "if (row >= 0)"),
+    "takes_keys_of_one_hash_for_one_at_a_load": (
+        _LOAD, "while (i < firsts && !haveOneKey(sorted(i).toInt, row)) i += 1", ""
     ),
 }  # fmt: skip
 """In the run of an index that the heap has no room for. One compilation serves them all."""

@@ -20,6 +20,7 @@ private[cecstore] final class HashIndex(rows: RowsTable, keysHint: Int) extends 
   /** How many scans have begun. */
   private var scans = 0
   private var failedAt = 0
+  private var loading: RunLoad = null
   private val hashBits = HashIndex.hashBits
 
   override def size: Int = table.size + (if (run == null) 0 else run.size)
@@ -85,6 +86,36 @@ private[cecstore] final class HashIndex(rows: RowsTable, keysHint: Int) extends 
     val hash = hashOf(key, from, length)
     val place = placeHolding(hash, held)
     if (place != Nowhere) run.replace(place) else table.delete(table.slotHolding(hash, held))
+  }
+
+  /**
+   * From now on until [[endLoad]] rows come newest first, by [[load]], and nothing is asked: of each key the first one counts.
+   *
+   * @param keysHint how many keys are expected: more than the heap has room for
+   */
+  def beginLoad(keysHint: Int, space: () => LocalSpace): Unit = loading = new RunLoad(rows, keysHint, space)
+
+  def isLoading: Boolean = loading != null
+
+  /** Take in a row, or one that says that its key is gone. Raises an IOException where there is no room for it. */
+  def load(key: Array[Byte], from: Int, length: Int, reference: Long, isClosed: Boolean): Unit =
+    loading.add(hashOf(key, from, length), reference, isClosed)
+
+  /**
+   * All rows are in. Raises an IOException where there is no room.
+   *
+   * @param take called with the reference of each key
+   */
+  def endLoad(space: LocalSpace, take: Long => Unit): Unit = {
+    val loaded = loading
+    loading = null
+    loaded.finish(take)
+    if (loaded.size <= KeyRun.keysMin) loaded.foreach((hash, reference) => table.insert(table.freeSlot(hash.toInt), hash.toInt, reference, ~scans))
+    else {
+      run = new RunWriter(rows, loaded.size, loaded.foreach).written(space)
+      table = new KeyTable(rows, 0, isOverRun = true)
+    }
+    loaded.letGo()
   }
 
   /** Over a run also closable: until it is closed or through, it holds the run. */

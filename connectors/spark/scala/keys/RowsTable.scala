@@ -25,6 +25,11 @@ private[cecstore] final class RowsTable {
   def apply(id: Int): Rows = table(id - base)
   def of(reference: Long): Rows = apply((reference >>> 32).toInt)
 
+  def haveOneKey(a: Long, b: Long): Boolean = {
+    val (in, row) = (of(a), a.toInt)
+    of(b).hasKey(b.toInt, in.keyArray(row), in.keyFrom(row), in.keyLength(row))
+  }
+
   def put(rows: Rows): Unit = {
     if (isEmpty) base = math.max(1, rows.id - table.length + 1)
     if (rows.id < base) {

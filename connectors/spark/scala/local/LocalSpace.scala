@@ -41,7 +41,7 @@ private[cecstore] final class LocalSpace(
    * Write these bytes one after the other, each from an address that is a multiple of eight; returns the extent and the addresses.
    * Raises an IOException that says what to do, and then takes up no room.
    *
-   * @param pieces arrays of bytes or of ints, and how many bytes of each
+   * @param pieces arrays of bytes, ints or longs, and how many bytes of each
    */
   def write(pieces: Seq[(AnyRef, Long)]): (Extent, Seq[Long]) = {
     val starts = pieces.scanLeft(0L)((at, piece) => LocalSpace.aligned(at + piece._2))
@@ -191,6 +191,7 @@ private[cecstore] final class WriteBuffer(write: (Array[Byte], Int, Long) => Uni
     case whole: Array[Byte] if bytes >= buffer.length => flush(); write(whole, bytes.toInt, begins); begins += bytes
     case whole: Array[Byte] => copy(whole, Platform.BYTE_ARRAY_OFFSET, bytes)
     case ints: Array[Int] => copy(ints, Platform.INT_ARRAY_OFFSET, bytes)
+    case longs: Array[Long] => copy(longs, Platform.LONG_ARRAY_OFFSET, bytes)
     case null => require(bytes == 0, s"$bytes bytes of nothing")
   }
 

@@ -15,6 +15,8 @@ private[state] final class FamilyIndexes(rows: RowsTable, isOrdered: Int => Bool
   import FamilyIndexes.Growth
 
   private var indexes = new Array[KeyIndex](2)
+  /** Rows that are loaded are sorted by their keys' hashes, because the heap has no room for all keys. */
+  private var isSorting = keysHint > KeyRun.keysMin && !memory.hasRoom(KeyTable.bytesFor(keysHint))
   private val share = new RowMemory.Share
   LocalSpace.cleaner.register(this, share)
 
@@ -26,21 +28,32 @@ private[state] final class FamilyIndexes(rows: RowsTable, isOrdered: Int => Bool
     if (family >= indexes.length) indexes = Arrays.copyOf(indexes, family + 1)
     if (indexes(family) == null) {
       indexes(family) = if (isOrdered(family)) new OrderedIndex
-        else new HashIndex(rows, if (family == Format.DefaultFamily) keysInHeap else 0)
+        else hashed(family)
     }
     indexes(family)
   }
 
-  private def keysInHeap: Int = if (memory.hasRoom(KeyTable.bytesFor(keysHint))) keysHint else math.min(keysHint, KeyRun.keysMin)
+  private def hashed(family: Int): HashIndex = {
+    val index = new HashIndex(rows, if (family == Format.DefaultFamily && !isSorting) keysHint else 0)
+    if (isSorting) index.beginLoad(keysHint, memory.space)
+    index
+  }
 
   /**
    * Put what has no room in the heap into local files: see [[HashIndex.makeRoom]]. Keys in order stay, and are not counted.
    */
   def makeRoom(): Unit = eachHashed(_.makeRoom(memory.isFull, Growth, memory.space))
 
-  /** As [[makeRoom]], once all keys are in: what has come since the last time would else stay in the heap for long. */
-  def loaded(): Unit = {
+  /**
+   * All rows are in.
+   *
+   * @param take called with the newest row of each key that no call of `put` has told of
+   */
+  def loaded(take: Long => Unit): Unit = {
+    isSorting = false
+    eachHashed(index => if (index.isLoading) memory.placing(index.endLoad(memory.space(), take)))
     makeRoom()
+    // What has come since a run was made would else stay in the heap for long.
     eachHashed(index => index.makeRoom(index.localBytes > 0, Int.MaxValue, memory.space))
   }
 

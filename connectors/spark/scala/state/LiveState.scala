@@ -298,21 +298,19 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
   def memoryBytes: Long = rows.memoryBytes + index.memoryBytes +
     undoLogs.iterator.map(_.memoryBytes).sum
 
-  private var loading = new BackwardLoad(rows, index)
+  private var loading = new BackwardLoad(rows, index, memory)
 
   /** Take a frame's rows from the last down to `fromRow`; frames come newest first, ids descending. */
   def load(frame: Rows, fromRow: Int): Unit = {
     loading.take(frame, fromRow)
-    open = loading.open
     heap.addOldest(frame)
     makeRoom()
   }
 
   /** All frames are in: forget the closed keys, and stand at the end of the newest. */
   def finishLoad(endOffset: Long): Unit = {
-    loading.finish()
+    open = loading.finish()
     loading = null
-    index.loaded()
     nextOffset = endOffset
     if (!rows.isEmpty) { delta = rows(RowsTable.NewestLoadedId); oldestId = rows.firstId; isCommitted = true }
     begin()

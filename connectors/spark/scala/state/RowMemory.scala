@@ -20,6 +20,9 @@ private[cecstore] final case class RowMemory(bytesMax: Long, space: () => LocalS
   private[state] val least: Long = if (bytesMax == 0) 0 else RowMemory.LeastBytes
   private[state] def isFull: Boolean = !hasRoom(0)
   private[state] def hasRoom(bytes: Long): Boolean = RowMemory.held.get + bytes <= bytesMax
+
+  /** Do what needs local files; raises [[org.apache.spark.sql.cecstore.CecLogException]] where they have no room. */
+  private[state] def placing[A](work: => A): A = try work catch { case e: IOException => throw new CecLogException(e.getMessage, e) }
 }
 
 private[cecstore] object RowMemory {
@@ -74,7 +77,7 @@ private[state] final class HeapParts(rows: RowsTable, memory: RowMemory) {
 
   private def moved(some: Seq[Rows]): Seq[Rows] = {
     val pieces = some.flatMap(_.localParts)
-    val (extent, addresses) = try memory.space().write(pieces) catch { case e: IOException => throw new CecLogException(e.getMessage, e) }
+    val (extent, addresses) = memory.placing(memory.space().write(pieces))
     val all = some.zip(addresses.grouped(pieces.size / some.size)).map { case (part, places) => part.movedTo(extent, places) }
     (1 until all.size).foreach(_ => extent.retain())
     all.foreach(rows.put)

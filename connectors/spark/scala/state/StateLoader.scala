@@ -11,12 +11,14 @@ private[cecstore] object StateLoader extends Logging {
   /** A load that takes longer than a second says how far it is, and of which store. */
   def load(stateLog: StateLog, last: FrameAt, isOrdered: Int => Boolean, store: String, memory: RowMemory = RowMemory.Default): LiveState = {
     var saidNs = System.nanoTime()
+    var records = 0L
     val state = new LiveState(isOrdered, last.header.openWindows, memory)
     stateLog.extent(last).zipWithIndex.foreach { case ((frame, fromRow), i) =>
       state.load(frame.segment.rows(frame, RowsTable.NewestLoadedId - i), fromRow)
+      records += frame.header.recordCount - fromRow
       if (System.nanoTime() - saidNs >= ProgressNs) {
         saidNs += ProgressNs
-        logInfo(s"cec: loading version ${last.header.inputUpto} of $store: ${state.openWindows} of ${last.header.openWindows} windows")
+        logInfo(s"cec: loading version ${last.header.inputUpto} of $store: $records of ${last.header.extentRecords} records")
       }
     }
     state.finishLoad(last.header.endOffset)

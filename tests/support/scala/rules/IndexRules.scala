@@ -1,13 +1,15 @@
 package org.apache.spark.sql.cecstore.testing
 
 import java.io.{File, IOException, RandomAccessFile}
-import java.nio.file.Files
+import java.nio.file.{Files, Path}
 import java.util.Random
 
 import scala.collection.mutable
+import scala.util.Using
 
+import org.apache.spark.sql.cecstore.CecLogException
 import org.apache.spark.sql.cecstore.format.{Format, Rows}
-import org.apache.spark.sql.cecstore.keys.{HashIndex, KeyIndex, KeyRun, RowsTable}
+import org.apache.spark.sql.cecstore.keys.{HashIndex, HashShares, KeyIndex, KeyRun, RowsTable}
 import org.apache.spark.sql.cecstore.local.{Extent, LocalSpace}
 import org.apache.spark.sql.cecstore.log.{Base, SegmentWriter, StateLog}
 import org.apache.spark.sql.cecstore.state.{ExtentTarget, Instance, LiveState, RowMemory, StateLoader}
@@ -19,6 +21,8 @@ object IndexRules {
     "a scan of an index gives each key once, whatever is put and merged meanwhile" -> (setting => random(setting, scans = true)),
     "more keys of the last hash than a run has spare slots are found in it" -> lastHash,
     "an index stays in the heap while the local disk is full, and goes on" -> full,
+    "of rows that come newest first an index has the first one of each key" -> newestFirst,
+    "a load says what to do where the local disk has no room for an index" -> fullAtLoad,
     "an index is in the heap up to memoryBytes, and above in local files, after a load too" -> limits)
 
   /** Leave so few bits of a hash, and so few keys in the heap. */
@@ -72,43 +76,94 @@ object IndexRules {
     (0 until 700).foreach(run.find)
   }
 
+  private def newestFirst(setting: Setting): Unit = {
+    val entries = HashShares.blockEntries
+    try for (seed <- 0 until 60; bits <- Seq(ModelRun.FourBits, -1)) withSettings(bits, keysMin = seed % 40) {
+      HashShares.blockEntries = 1 + seed % 50
+      newestFirst(new Random(seed), new LocalSpace(Seq(setting.folder.toFile), 1L << 20))
+    } finally HashShares.blockEntries = entries
+  }
+
+  private def newestFirst(random: Random, local: LocalSpace): Unit = {
+    val (rows, model, taken) = (new RowsTable, mutable.Map.empty[Int, Long], mutable.ArrayBuffer.empty[Long])
+    val index = new HashIndex(rows, 0)
+    // From two shares to as many as there can be.
+    index.beginLoad(1 << (4 + random.nextInt(24)), () => local)
+    val keys = 1 + random.nextInt(120)
+    (0 until random.nextInt(8)).foreach { newer =>
+      val part = new Rows(RowsTable.NewestLoadedId - newer, 16, 256, 256)
+      val numbers = Seq.fill(random.nextInt(60))(random.nextInt(keys))
+      numbers.foreach(n => part.append(Format.Check, 1, RandomIndex.key(n), 0, 12, RandomIndex.key(n), 0, 0))
+      rows.put(part)
+      numbers.zipWithIndex.reverse.foreach { case (n, row) =>
+        val isClosed = random.nextInt(4) == 0
+        index.load(RandomIndex.key(n), 0, 12, part.reference(row), isClosed)
+        model.getOrElseUpdate(n, if (isClosed) KeyIndex.Absent else part.reference(row))
+      }
+    }
+    index.endLoad(local, taken += _)
+    val open = model.values.filter(_ != KeyIndex.Absent).toVector.sorted
+    Check.equal("rows of open keys", taken.toVector.sorted, open)
+    Check.equal("references", index.references.toVector.sorted, open)
+    (0 until keys).foreach(n => Check.equal(s"key $n", index.find(RandomIndex.key(n), 0, 12), model.getOrElse(n, KeyIndex.Absent)))
+    Check.equal("keys and bytes", (index.size, local.usedBytes), (open.size, (index.localBytes + 7) & ~7L))
+    Check.equal("whether a run was made", index.localBytes > 0, open.size > KeyRun.keysMin)
+  }
+
+  /** There is room in the heap for the rows, and none for an index beside them. */
+  private def fullAtLoad(setting: Setting): Unit = withSettings(-1, keysMin = 500) {
+    def open(file: File): RandomAccessFile = new RandomAccessFile(file, "rw") {
+      override def write(bytes: Array[Byte], from: Int, length: Int): Unit = throw new IOException("No space left on device")
+    }
+    val local = new LocalSpace(Seq(setting.folder.toFile), 1L << 20, open)
+    val log = Files.createDirectory(setting.folder.resolve("log"))
+    written(log, StateLoader.empty(_ => false, RowMemory(Long.MaxValue, () => local)))
+    val error = try { loaded(log, RowMemory(390000, () => local)); throw new Wrong("it was loaded") } catch { case e: CecLogException => e.getMessage }
+    Check.that(error, error.contains("No space left on device") && error.contains("spark.local.dir"))
+    Check.equal("bytes in local files", local.usedBytes, 0L)
+    Check.equal("keys", loaded(log, RowMemory(Long.MaxValue, () => local)).openWindows, 20000L)
+  }
+
   private def limits(setting: Setting): Unit = withSettings(-1, keysMin = 500) {
     val local = new LocalSpace(Seq(setting.folder.toFile), 16L << 20)
     val (none, all) = (RowMemory(0, () => local), RowMemory(Long.MaxValue, () => local))
     val log = Files.createDirectory(setting.folder.resolve("log"))
-    val clock = () => 5000000L
-    def written(state: LiveState): Instance = {
-      val writer = new SegmentWriter(Logs.onDisk(log), 1L << 24, false, false, 0, new Random(1), clock)
-      val instance = new Instance(state, Base.empty(0), writer, ExtentTarget(2.0, None, None), 1000, 1, clock, 0, 0)
-      val key = new Array[Byte](8)
-      (0 until 20).foreach { version =>
-        instance.begin()
-        (0 until 1000).foreach { n =>
-          Format.littleEndian(key).putLong(version * 1000L + n)
-          state.put(1, key, 0, 8, key, 0, 8)
-        }
-        instance.commit(version + 1L)
-      }
-      instance.begin()
-      instance
-    }
-    val inHeap = written(StateLoader.empty(_ => false, all)).state.memoryBytes
+    val inHeap = written(log, StateLoader.empty(_ => false, all)).state.memoryBytes
     Check.that(s"$inHeap bytes in the heap", inHeap > 20000 * 28)
     Check.equal("bytes in local files, with room in the heap", local.usedBytes, 0L)
     log.toFile.listFiles.foreach(_.delete())
-    val state = written(StateLoader.empty(_ => false, none)).state
+    val state = written(log, StateLoader.empty(_ => false, none)).state
     Check.that(s"${state.memoryBytes} bytes in the heap", state.memoryBytes < inHeap / 3)
-    val found = new StateLog(Logs.onDisk(log))
-    try {
-      val loaded = StateLoader.load(found, found.find(20, None), _ => false, "test", none)
-      Check.equal("keys", loaded.openWindows, 20000L)
-      Check.that(s"${loaded.memoryBytes} bytes in the heap after a load", loaded.memoryBytes < 20000 * 3)
-      Check.that(s"${loaded.localBytes} bytes in local files", loaded.localBytes > 20000 * (16 + 8))
-      Check.that("keys are found", (0L until 20000L).forall { n =>
-        val key = Format.littleEndian(new Array[Byte](8)).putLong(n).array
-        loaded.find(1, key, 0, 8) != KeyIndex.Absent
-      })
-    } finally found.close()
+    val reloaded = loaded(log, none)
+    Check.equal("keys", reloaded.openWindows, 20000L)
+    Check.that(s"${reloaded.memoryBytes} bytes in the heap after a load", reloaded.memoryBytes < 20000 * 3)
+    Check.that(s"${reloaded.localBytes} bytes in local files", reloaded.localBytes > 20000 * (16 + 8))
+    Check.that("keys are found", (0L until 20000L).forall { n =>
+      val key = Format.littleEndian(new Array[Byte](8)).putLong(n).array
+      reloaded.find(1, key, 0, 8) != KeyIndex.Absent
+    })
+  }
+
+  /** Twenty versions of a thousand keys each. */
+  private def written(log: Path, state: LiveState): Instance = {
+    val clock = () => 5000000L
+    val writer = new SegmentWriter(Logs.onDisk(log), 1L << 24, false, false, 0, new Random(1), clock)
+    val instance = new Instance(state, Base.empty(0), writer, ExtentTarget(2.0, None, None), 1000, 1, clock, 0, 0)
+    val key = new Array[Byte](8)
+    (0 until 20).foreach { version =>
+      instance.begin()
+      (0 until 1000).foreach { n =>
+        Format.littleEndian(key).putLong(version * 1000L + n)
+        state.put(1, key, 0, 8, key, 0, 8)
+      }
+      instance.commit(version + 1L)
+    }
+    instance.begin()
+    instance
+  }
+
+  private def loaded(log: Path, memory: RowMemory): LiveState = Using.resource(new StateLog(Logs.onDisk(log))) { found =>
+    StateLoader.load(found, found.find(20, None), _ => false, "test", memory)
   }
 }
 
