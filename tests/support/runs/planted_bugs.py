@@ -440,10 +440,10 @@ OF_KEY_RUNS = {
         "keys/HashIndex.scala", "if (origin >= 0) inRun.wasReplaced(origin) else ~origin < number",
         "true",
     ),
-    "loads_an_older_row_of_a_key_as_well": (_LOAD, "if (i == firsts)", "if (firsts >= from)"),
-    "loads_keys_that_are_closed": (_LOAD, "if (references(row) > 0)", "if (row >= 0)"),
+    "loads_an_older_row_of_a_key_as_well": (_LOAD, "i == firsts", "i >= from"),
+    "loads_keys_that_are_closed": (_LOAD, "references(row) > 0", "row >= 0"),
     "takes_keys_of_one_hash_for_one_at_a_load": (
-        _LOAD, "while (i < firsts && !haveOneKey(sorted(i).toInt, row)) i += 1", ""
+        _LOAD, "haveOneKey(sorted(i).toInt, row)", "true"
     ),
 }  # fmt: skip
 """In the run of an index that the heap has no room for. One compilation serves them all."""
