@@ -58,11 +58,11 @@ function graph() {
   ];
   const edges = queries.flatMap((each) => [...each.reads.map((path) => [path, `query ${each.query}`]), [`query ${each.query}`, each.writes]]);
   drawGraph(figure("graph", "The graph", "Queues are round, queries are boxes; data flows down."), "The graph of queries and queues", nodes, edges);
-  const columns = ["query", "state", "waits for", "more executors", "until about", "priority", "cores", "batch", "to read", "reads", "writes"];
-  table(figure("graph", "Queries", "Each after those that it reads."), "Queries", { columns, texts: [0, 1, 2, 9, 10], rows: queries.map((each) => [
+  const columns = ["query", "state", "waits for", "more executors", "until about", "priority", "cores", "batch", "to read", "oldest since", "reads", "writes"];
+  table(figure("graph", "Queries", "Each after those that it reads."), "Queries", { columns, texts: [0, 1, 2, 10, 11], rows: queries.map((each) => [
     text.safe(each.query), each.state, text.safe(each.waits_for), each.arrivals === null ? "–" : text.whole(each.arrivals), until(each), each.priority === null ? "–" : text.whole(each.priority),
     each.cores === null ? "not known" : text.number(each.cores), each.batch === null ? "none" : text.whole(each.batch), records(each.records_waiting),
-    each.reads.map(nameOf).join(", "), nameOf(each.writes)]) }, true);
+    each.waiting_since_us === null ? "–" : clock(each.waiting_since_us), each.reads.map(nameOf).join(", "), nameOf(each.writes)]) }, true);
 }
 
 function inQueues() {

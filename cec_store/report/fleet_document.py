@@ -12,7 +12,7 @@ from typing import Any
 
 from cec_store.connectors.spark.fleet.declaration import Graph, queue_path
 from cec_store.connectors.spark.fleet.fleet_folder import FleetFolder
-from cec_store.connectors.spark.fleet.history import FleetHistory
+from cec_store.connectors.spark.fleet.lags import QueryLag, lags_of, opened_queues
 from cec_store.connectors.spark.fleet.status import (
     QUERY_STATES,
     FleetStatus,
@@ -21,7 +21,6 @@ from cec_store.connectors.spark.fleet.status import (
 )
 from cec_store.errors import CecError
 from cec_store.ledger.queue_state import QueueState
-from cec_store.ledger.reference_log import ReferenceLog
 
 Document = dict[str, Any]
 
@@ -38,12 +37,11 @@ def report_on_fleet(folder: FleetFolder) -> Document:
     notes = folder.read()
     graph = notes.graph
     status = status_of(folder, time.time())
-    paths = tuple(dict.fromkeys((*graph.read_queues, *graph.writers)))
-    queues = {path: _opened(folder, path) for path in paths}
-    history = FleetHistory(folder, notes, graph)
+    queues = opened_queues(folder, graph)
+    lags = lags_of(folder, notes, queues)
     levels = _levels(graph)
     outage = notes.situation.outage
-    queries = [_query(item, graph, history, queues, levels) for item in status.queries]
+    queries = [_query(item, graph, lags[item.name], levels) for item in status.queries]
     return {
         "path": folder.path,
         "kind": "fleet",
@@ -62,21 +60,13 @@ def report_on_fleet(folder: FleetFolder) -> Document:
         },
         "checkpoints": _checkpoints(folder),
         "queries": queries,
-        "queues": [_queue(path, queues[path], graph, levels) for path in paths],
+        "queues": [_queue(path, queue, graph, levels) for path, queue in queues.items()],
         "totals": _totals(status, queries),
     }  # fmt: skip
 
 
 def _us(seconds: float | None) -> int | None:
     return None if seconds is None else round(1e6 * seconds)
-
-
-def _opened(folder: FleetFolder, path: str) -> QueueState | str:
-    """A queue, or why it cannot be opened."""
-    try:
-        return ReferenceLog(folder.queue(path)).open()
-    except CecError as error:
-        return str(error)
 
 
 def _levels(graph: Graph) -> dict[str, int]:
@@ -88,24 +78,12 @@ def _levels(graph: Graph) -> dict[str, int]:
     return levels
 
 
-def _query(
-    status: QueryStatus,
-    graph: Graph,
-    history: FleetHistory,
-    queues: Mapping[str, QueueState | str],
-    levels: Mapping[str, int],
-) -> Document:
+def _query(status: QueryStatus, graph: Graph, lag: QueryLag, levels: Mapping[str, int]) -> Document:
     name = status.name
-    reads = graph.reads(name)
-    batches = history.batches(name)
-    waiting = [
-        _waiting(queue, history.read(name, batches[-1], path) if batches else {})
-        for path, queue in ((path, queues[path]) for path in reads)
-    ]
     return {
         "query": name,
         "level": levels[name],
-        "reads": list(reads),
+        "reads": list(graph.reads(name)),
         "writes": queue_path(graph.queries[name].writes),
         "state": status.state,
         "priority": status.priority,
@@ -116,30 +94,22 @@ def _query(
         "arrivals": status.arrivals,
         "failures": status.failures,
         "reason": status.reason,
-        "records_waiting": None if None in waiting else sum(count or 0 for count in waiting),
+        "records_waiting": lag.records_waiting,
+        "waiting_since_us": lag.waiting_since_us,
     }
 
 
-def _waiting(queue: QueueState | str, read: Mapping[int, int]) -> int | None:
-    """Records that are in a queue and that a query has not read."""
-    if isinstance(queue, str):
-        return None
-    commit = queue.commit
-    return sum(
-        max(0, end - max(start, read.get(number, 0)))
-        for number, (start, end) in enumerate(zip(commit.starts, commit.ends, strict=True))
-    )
-
-
-def _queue(path: str, queue: QueueState | str, graph: Graph, levels: Mapping[str, int]) -> Document:
+def _queue(
+    path: str, queue: QueueState | CecError, graph: Graph, levels: Mapping[str, int]
+) -> Document:
     head = {
         "path": path,
         "level": levels[path],
         "writer": graph.writers.get(path),
         "readers": [name for name in graph.queries if path in graph.reads(name)],
     }
-    if isinstance(queue, str):
-        return {**head, "partitions": None, "records": None, "end": None, "problem": queue}
+    if isinstance(queue, CecError):
+        return {**head, "partitions": None, "records": None, "end": None, "problem": str(queue)}
     commit = queue.commit
     return {
         **head,

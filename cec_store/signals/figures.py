@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from cec_store.connectors.spark.fleet.fleet_folder import FleetFolder
+from cec_store.connectors.spark.fleet.lags import lags_of, opened_queues
 from cec_store.connectors.spark.fleet.status import QUERY_STATES, status_of
 from cec_store.ledger.commit_chain import chain_at
 from cec_store.operators.runner import Runner
@@ -53,6 +54,8 @@ METRICS = {
     "cec_fleet_is_driven": Metric("1 while a driver is alive"),
     "cec_fleet_queries": Metric("queries by what they do", ("state",)),
     "cec_fleet_query_failures": Metric("failures one after the other", ("query",)),
+    "cec_fleet_query_lag_records": Metric("records that it has not read", ("query",)),
+    "cec_fleet_query_waiting_seconds": Metric("how long the oldest has waited", ("query",)),
     "cec_fleet_executors": Metric("executors at the driver's last look"),
     "cec_fleet_cores": Metric("their cores"),
     "cec_fleet_checkpoint_age_seconds": Metric(
@@ -97,7 +100,7 @@ def _queue_figures(folder: Folder) -> Iterator[Figure]:
     for consumer in consumer_states(chain):
         since_us = now_us if consumer.waiting_since_us is None else consumer.waiting_since_us
         yield Figure("cec_consumer_lag_records", consumer.lag_records, (consumer.name,))
-        waited_s = max(0.0, (now_us - since_us) / 1e6)
+        waited_s = _since_s(since_us, now_us)
         yield Figure("cec_consumer_waiting_seconds", waited_s, (consumer.name,))
 
 
@@ -149,8 +152,24 @@ def fleet_figures(folder: FleetFolder) -> Iterator[Figure]:
         yield Figure("cec_fleet_queries", states[state], (state,))
     for query in status.queries:
         yield Figure("cec_fleet_query_failures", query.failures, (query.name,))
+    yield from _fleet_lags(folder)
     yield Figure("cec_fleet_executors", status.executors)
     yield Figure("cec_fleet_cores", status.cores)
     if status.checkpointed_us is not None:
-        age_s = max(0.0, time.time() - status.checkpointed_us / 1e6)
+        age_s = _since_s(status.checkpointed_us, time.time_ns() // 1000)
         yield Figure("cec_fleet_checkpoint_age_seconds", age_s)
+
+
+def _fleet_lags(folder: FleetFolder) -> Iterator[Figure]:
+    """Yield the lag of each query whose input can be opened."""
+    notes = folder.read()
+    now_us = time.time_ns() // 1000
+    for name, lag in lags_of(folder, notes, opened_queues(folder, notes.graph)).items():
+        if lag.records_waiting is not None:
+            since_us = now_us if lag.waiting_since_us is None else lag.waiting_since_us
+            yield Figure("cec_fleet_query_lag_records", lag.records_waiting, (name,))
+            yield Figure("cec_fleet_query_waiting_seconds", _since_s(since_us, now_us), (name,))
+
+
+def _since_s(since_us: int, now_us: int) -> float:
+    return max(0.0, (now_us - since_us) / 1e6)

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from cec_store.inspector.decoding.plain_values import printable
 from cec_store.terminal.extent_screens import seconds
-from cec_store.terminal.wording import moment, size
+from cec_store.terminal.wording import moment, size, span
 from cec_store.watching.watcher import Sight
 
 _WIDE = 100
@@ -38,7 +38,7 @@ def watch_facts(sight: Sight) -> Iterator[tuple[str, str]]:
     if look.commit_s is not None:
         yield "commit", f"{seconds(look.commit_s)} in the mean store"
     if look.watermark_us is not None:
-        behind = _span(look.taken_us - look.watermark_us)
+        behind = span(look.taken_us - look.watermark_us)
         yield "watermark", f"{moment(look.watermark_us)}, {behind} behind the clock"
     if look.restart_s is not None:
         yield "restart now", f"about {seconds(look.restart_s)}"
@@ -57,7 +57,7 @@ def watch_facts(sight: Sight) -> Iterator[tuple[str, str]]:
     for consumer in look.consumers:
         lag = f"{consumer.lag_records:,} records behind"
         if consumer.waiting_since_us is not None:
-            lag += f", for {_span(look.taken_us - consumer.waiting_since_us)}"
+            lag += f", for {span(look.taken_us - consumer.waiting_since_us)}"
         yield f"consumer {consumer.name}", lag
     for holder in sight.holders:
         yield f"lease {holder.lease}", f"{holder.state}: {holder.holder}"
@@ -98,16 +98,4 @@ def _rate(per_s: float) -> str:
 
 
 def _ago(passed_us: int) -> str:
-    return f"{_span(passed_us)} ago" if passed_us >= 0 else f"in {_span(-passed_us)}"
-
-
-def _span(passed_us: int) -> str:
-    """Return the two largest units of a time, such as "3 h 5 min"; seconds are whole."""
-    passed_s = round(abs(passed_us) / 1e6)
-    sign = "-" if passed_us < 0 and passed_s else ""
-    parts: list[str] = []
-    for name, unit_s in (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)):
-        if passed_s >= unit_s or (name == "s" and not parts):
-            parts.append(f"{passed_s // unit_s:,} {name}")
-            passed_s %= unit_s
-    return sign + " ".join(parts[:2])
+    return f"{span(passed_us)} ago" if passed_us >= 0 else f"in {span(-passed_us)}"

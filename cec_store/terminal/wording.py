@@ -40,6 +40,18 @@ def duration(microseconds: int | None) -> str:
     return sign + " ".join(parts[:2])
 
 
+def span(passed_us: int) -> str:
+    """Return the two largest units of a time, such as "3 h 5 min"; seconds are whole."""
+    passed_s = round(abs(passed_us) / 1e6)
+    sign = "-" if passed_us < 0 and passed_s else ""
+    parts: list[str] = []
+    for name, unit_s in (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)):
+        if passed_s >= unit_s or (name == "s" and not parts):
+            parts.append(f"{passed_s // unit_s:,} {name}")
+            passed_s %= unit_s
+    return sign + " ".join(parts[:2])
+
+
 def value(value: Any) -> str:
     """Return a value as JSON, and as text where JSON has no type for it."""
     return json.dumps(finite(value), ensure_ascii=False, default=str)

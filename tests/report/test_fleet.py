@@ -99,7 +99,7 @@ def test_what_is_still_to_be_read_is_what_no_batch_has_read(tmp_path: Path) -> N
         walk.engine.step()
     before = document_of(walk.folder / "fleet")
     assert before["queries"][0]["records_waiting"] == 0
-    rows = walk.rows
+    rows, fed_us = walk.rows, time.time_ns() // 1000
     while walk.rows == rows:
         walk.feed()
     after = document_of(walk.folder / "fleet")
@@ -112,6 +112,11 @@ def test_what_is_still_to_be_read_is_what_no_batch_has_read(tmp_path: Path) -> N
     for each in after["queries"]:
         more = sum(new.get(path, 0) for path in each["reads"])
         assert each["records_waiting"] == waited[each["query"]] + more
+        # The oldest of them: it came with the last feed only where none had waited before.
+        since_us = each["waiting_since_us"]
+        assert (since_us is None) == (each["records_waiting"] == 0)
+        if since_us is not None:
+            assert (since_us >= fed_us) is (waited[each["query"]] == 0)
     assert sum(new.values()) == walk.rows - rows
 
 
@@ -149,7 +154,9 @@ def test_a_queue_that_cannot_be_opened_is_named_and_the_rest_is_shown(tmp_path: 
     assert broken.keys() == {"b"}
     assert newest.name in broken["b"]["problem"]
     for each in document["queries"]:
-        assert (each["records_waiting"] is None) is ("b" in SHAPE[each["query"]][0])
+        is_unknown = "b" in SHAPE[each["query"]][0]
+        assert (each["records_waiting"] is None) is is_unknown
+        assert each["waiting_since_us"] is None or not is_unknown
 
 
 def test_options_of_a_place_are_refused_and_a_page_that_is_there_stays(

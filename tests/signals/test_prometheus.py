@@ -149,6 +149,10 @@ def test_a_fleet_by_its_folder(tmp_path: Path, signals: Signals, port: int) -> N
     assert of(told, "cec_fleet_executors", name="trades") == 1
     assert of(told, "cec_fleet_query_failures", name="trades", query="a") == 0
     assert of(told, "cec_fleet_checkpoint_age_seconds", name="trades") >= 0
+    waiting = [of(told, "cec_fleet_query_lag_records", name="trades", query=query.name)
+               for query in walk.fleet.folder.read().declared]  # fmt: skip
+    assert max(waiting) > 0, "those that are held back have their input before them"
+    assert of(told, "cec_fleet_query_waiting_seconds", name="trades", query="d") == 0
     assert of(scraped(port), "cec_fleet_is_driven", name="trades") == 0, "its driver let go"
 
 

@@ -74,6 +74,33 @@ def test_status_says_who_waits_for_what(folder: Path) -> None:
         assert part in text
 
 
+def test_status_says_what_waits_for_each_query_or_why_nobody_knows(folder: Path) -> None:
+    before = {each["name"]: each for each in document("status", folder)["queries"]}
+    held = max(before.values(), key=lambda each: each["records_waiting"])
+    assert held["records_waiting"] > 0
+    assert 0 <= time.time() - held["waiting_since_us"] / 1e6 < 600
+    assert f"{held['records_waiting']:,}" in run("status", folder)
+    # The queues stand beside the fleet's folder, which knows them by their whole path.
+    log = folder.parent / "b" / "log"
+    newest = max(log.rglob("*.commit"))
+    whole = newest.read_bytes()
+    newest.write_bytes(whole[:-7])
+    try:
+        shown = {each["name"]: each for each in document("status", folder)["queries"]}
+        text = " ".join(run("status", folder).split())
+    finally:
+        newest.write_bytes(whole)
+    unknown = {name for name, each in shown.items() if each["lag_problem"]}
+    assert unknown == {name for name, (reads, _) in SHAPE.items() if "b" in reads}
+    for name in unknown:
+        assert shown[name]["records_waiting"] is None
+        assert newest.name in shown[name]["lag_problem"]
+        assert f"how far {name} is behind is not known" in text
+    assert {name: shown[name] for name in shown.keys() - unknown} == {
+        name: before[name] for name in before.keys() - unknown
+    }
+
+
 def test_stop_waits_until_the_driver_has_stopped(folder: Path) -> None:
     assert "stopped" in run("stop", folder)
     assert document("stop", folder) == {"path": str(folder), "stopped": True}

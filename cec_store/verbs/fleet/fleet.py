@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
@@ -13,10 +14,11 @@ import typer
 
 from cec_store.connectors.spark.fleet.fleet import Fleet
 from cec_store.connectors.spark.fleet.fleet_folder import STOP
+from cec_store.connectors.spark.fleet.lags import QueryLag, lags_of, opened_queues
 from cec_store.connectors.spark.fleet.status import FleetStatus, QueryStatus, status_of
 from cec_store.terminal.exit_status import wrong_use
 from cec_store.terminal.screens import Screen
-from cec_store.terminal.wording import moment
+from cec_store.terminal.wording import moment, span
 from cec_store.verbs.arguments import AsJson, StorageOptions, storage_options_of
 from cec_store.verbs.fleet.checkpoints import checkpoints_verb
 from cec_store.verbs.fleet.going_back import (
@@ -133,15 +135,18 @@ def status_verb(
     path: Folder, storage_options: StorageOptions = None, as_json: AsJson = False
 ) -> None:
     """Show who runs, who waits for what, and when it will run."""
-    status = status_of(folder_of(path, storage_options), time.time())
+    folder = folder_of(path, storage_options)
+    status, notes = status_of(folder, time.time()), folder.read()
+    lags = lags_of(folder, notes, opened_queues(folder, notes.graph))
     screen = Screen()
     if as_json:
-        screen.document(asdict(status))
+        queries = [{**asdict(query), **asdict(lags[query.name])} for query in status.queries]
+        screen.document({**asdict(status), "queries": queries})
     else:
-        _show(screen, status)
+        _show(screen, status, lags)
 
 
-def _show(screen: Screen, status: FleetStatus) -> None:
+def _show(screen: Screen, status: FleetStatus, lags: Mapping[str, QueryLag]) -> None:
     screen.line(f"{status.path}: {status.state}; driver {status.driver}")
     screen.line(f"{status.executors} executors with {status.cores:g} cores")
     if status.message:
@@ -150,20 +155,26 @@ def _show(screen: Screen, status: FleetStatus) -> None:
         screen.line("no global checkpoint yet")
     else:
         screen.line(f"global checkpoint {status.checkpoint}, of {moment(status.checkpoint_us)}")
-    names = ["query", "state", "priority", "cores", "batch", "waits for", "expected"]
-    screen.table("queries, each after those that it reads", names, list(map(_row, status.queries)))
+    names = ("query", "state", "priority", "cores", "batch", "records waiting", "for",
+             "waits for", "expected")  # fmt: skip
+    rows = [_row(query, lags[query.name]) for query in status.queries]
+    screen.table("queries, each after those that it reads", names, rows)
     for query in status.queries:
         if query.failures:
             screen.line(
                 f"{query.name} has failed {query.failures} times: {query.reason}", "bold red"
             )
+        if problem := lags[query.name].lag_problem:
+            screen.line(f"how far {query.name} is behind is not known: {problem}", "bold red")
 
 
-def _row(query: QueryStatus) -> list[str | int | float | None]:
+def _row(query: QueryStatus, lag: QueryLag) -> list[str | int | float | None]:
     cores = "–" if query.cores is None else f"{query.cores:.3g}"
+    since_us = lag.waiting_since_us
+    waited = "" if since_us is None else span(time.time_ns() // 1000 - since_us)
     return [
-        query.name, query.state, query.priority, cores, query.batch, query.waits_for,
-        _expected(query),
+        query.name, query.state, query.priority, cores, query.batch, lag.records_waiting, waited,
+        query.waits_for, _expected(query),
     ]  # fmt: skip
 
 
