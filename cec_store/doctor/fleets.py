@@ -22,12 +22,13 @@ def fleet_lines(folder: FleetFolder, look: Look) -> Iterator[Diagnosis]:
     """Yield the lines about a fleet; ``look`` gives those about a checkpoint or queue of it."""
     try:
         notes = folder.read()
+        paused = folder.requests().paused
         seen = sighting_of(folder.leases(), LEASE)
     except CecError as error:
         yield of_error(error, folder.path)
         return
     is_alive = seen.sign is Sign.ALIVE and seen.has_moved
-    queries = queries_of(notes, is_alive, time.time())
+    queries = queries_of(notes, is_alive, time.time(), paused)
     driver = f"{len(queries):,} queries; driver {seen.sign.value}"
     yield sound("fleet", f"{driver} ({seen.holder})" if seen.holder else driver)
     yield sighting_line(LEASE, seen)
@@ -36,6 +37,8 @@ def fleet_lines(folder: FleetFolder, look: Look) -> Iterator[Diagnosis]:
         yield fault("fleet", what, f"end it: `cec-store fleet rollback {folder.path} --yes`")
     if is_alive and (message := message_of(notes)):
         yield note("fleet", message, "bring executors back, or `cec-store fleet run --accept`")
+    for name in sorted(paused & {query.name for query in queries}):
+        yield note("fleet", f"{name} is paused", f"`cec-store fleet resume {folder.path} {name}`")
     yield from filter(None, map(_query, queries))
     places = [folder.checkpoint_of(query.name, notes.generation) for query in notes.declared]
     queues = {queue_path(q) for query in notes.declared for q in (*query.reads, query.writes)}

@@ -3,7 +3,7 @@
 
 const report = JSON.parse(document.getElementById("data").textContent);
 const { queries, queues, totals, checkpoints, outage } = report;
-const KINDS = { running: "runs", "held back": "held", failing: "fails", waiting: "waits", stopped: "rests" };
+const KINDS = { running: "runs", "held back": "held", paused: "rests", failing: "fails", waiting: "waits", stopped: "rests" };
 
 const nameOf = (path) => text.safe(path.split("/").filter(Boolean).at(-1) ?? path);
 const records = (n) => n === null ? "unknown" : text.count(n, "record");
@@ -32,7 +32,7 @@ function header() {
 function tiles() {
   const tile = tilesIn("tiles"), newest = checkpoints.at(-1);
   tile("queries that run", `${text.whole(totals.running)} of ${text.whole(totals.queries)}`,
-    [["held_back", "held back"], ["failing", "failing"], ["waiting", "waiting"], ["stopped", "stopped"]]
+    [["held_back", "held back"], ["paused", "paused"], ["failing", "failing"], ["waiting", "waiting"], ["stopped", "stopped"]]
       .filter(([name]) => totals[name]).map(([name, said]) => `${text.whole(totals[name])} ${said}`).join(", "));
   tile("executors", text.whole(totals.executors), `${text.count(totals.cores, "core")}${outage ? ` of ${text.number(outage.cores_before)} before the failure` : ""}`);
   tile("queries keep busy", text.count(totals.cores_asked, "core"), "all of them together, as measured or declared");

@@ -134,6 +134,8 @@ def _fleet(of: Document) -> str:
         text += (
             f" {_named(held)} {'waits' if len(held) == 1 else 'wait'} for executors{_until(held)}."
         )
+    if paused := [query for query in queries if query["state"] == "paused"]:
+        text += f" {_named(paused)} {'is' if len(paused) == 1 else 'are'} paused."
     for query in queries:
         if query["state"] == "failing":
             text += f" {query['query']} has failed: {query['waits_for']}."

@@ -19,7 +19,7 @@ from cec_store.cli import app
 from cec_store.connectors.spark.fleet import checkpointing
 from cec_store.connectors.spark.fleet.driver import FleetDriver
 from cec_store.connectors.spark.fleet.fleet import Fleet
-from cec_store.connectors.spark.fleet.fleet_folder import CHECKPOINT, STOP, FleetFolder
+from cec_store.connectors.spark.fleet.fleet_folder import CHECKPOINT, FleetFolder, Requests
 from cec_store.recovery_plans.density import best_density
 from cec_store.standby.leases import leases_of
 from cec_store.verbs.fleet import fleet as verb
@@ -101,13 +101,33 @@ def test_status_says_what_waits_for_each_query_or_why_nobody_knows(folder: Path)
     }
 
 
+def test_one_query_is_paused_resumed_and_restarted(tmp_path: Path) -> None:
+    walk = Walk(tmp_path, 3)
+    walk.until_checkpoint()
+    place = walk.folder / "fleet"
+    said = document("pause", place, "c")
+    assert (said["state"], said["done"]) == ("stopped", True), "no driver is alive"
+    assert "the next one does as told" in run("pause", place, "c")
+    with leases_of(place).hold("driver"):
+        said = document("pause", place, "c", "--wait", "0", status=1)
+        assert (said["state"], said["done"]) == ("paused", False), "this driver does not look"
+        assert "has not done it yet" in run("restart", place, "c", "--wait", "0", status=1)
+        walk.driver.look(walk.now_s + 10.0, asked=walk.fleet.folder.requests())
+        assert document("pause", place, "c")["done"]
+        shown = {each["name"]: each for each in document("status", place)["queries"]}
+        assert (shown["c"]["state"], shown["c"]["waits_for"]) == ("paused", "fleet resume")
+        assert document("resume", place, "c")["state"] != "paused"
+        assert document("restart", place, "c", "--wait", "0", status=1)["state"] != "paused"
+    assert walk.fleet.folder.requests().restarts == {"c"}
+
+
 def test_stop_waits_until_the_driver_has_stopped(folder: Path) -> None:
     assert "stopped" in run("stop", folder)
     assert document("stop", folder) == {"path": str(folder), "stopped": True}
     with leases_of(folder).hold("driver"):
         assert not document("stop", folder, "--wait", "0", status=1)["stopped"]
         assert "recovering" in run("stop", folder, "--wait", "0", status=1)
-    assert STOP in FleetFolder(folder).requests()
+    assert FleetFolder(folder).requests().is_stop_asked
 
 
 def test_a_fork_and_a_rollback_are_only_told_unless_asked_for(folder: Path, tmp_path: Path) -> None:
@@ -142,6 +162,8 @@ def test_a_fork_and_a_rollback_are_only_told_unless_asked_for(folder: Path, tmp_
         (("rollback", "{}", "--at", "2001-01-01", "--checkpoint", "1"), "not both"),
         (("run", "{}/nowhere"), "no fleet here"),
         (("run", "{}", "--conf", "x"), "give NAME=VALUE"),
+        (("pause", "{}", "zz"), "no query 'zz' in this fleet; it has a, "),
+        (("resume", "{}/nowhere", "a"), "no fleet here"),
     ],
 )
 def test_wrong_use_is_one_line(folder: Path, words: tuple[str, ...], what: str) -> None:
@@ -171,12 +193,12 @@ def test_global_checkpoints_are_listed_and_asked_for(tmp_path: Path) -> None:
     with leases_of(place).hold("driver", holder="somebody"):
         said = run("checkpoints", place, "--take", "--wait", "0", status=2)
         assert "no global checkpoint within 0 s" in said
-        assert FleetFolder(place).requests() == set()
+        assert FleetFolder(place).requests() == Requests()
         asked = Thread(target=run, args=("checkpoints", place, "--take"))
         asked.start()
-        while CHECKPOINT not in FleetFolder(place).requests():
+        while not FleetFolder(place).requests().is_checkpoint_asked:
             time.sleep(0.01)
-        walk.driver.look(walk.now_s, is_checkpoint_asked=True)
+        walk.driver.look(walk.now_s, asked=Requests(frozenset({CHECKPOINT})))
         asked.join(60.0)
         assert not asked.is_alive()
 

@@ -51,7 +51,7 @@ def _take(folder: FleetFolder, wait_s: float) -> None:
             "start the fleet first"
         )
     folder.ask(CHECKPOINT)
-    while CHECKPOINT in folder.requests():
+    while folder.requests().is_checkpoint_asked:
         if time.monotonic() >= end_s:
             folder.withdraw(CHECKPOINT)
             raise NoGlobalCheckpoint(

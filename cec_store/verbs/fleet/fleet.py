@@ -29,6 +29,7 @@ from cec_store.verbs.fleet.going_back import (
     rollback_verb,
 )
 from cec_store.verbs.fleet.monitor import FleetMonitor
+from cec_store.verbs.fleet.one_query import pause_verb, restart_verb, resume_verb
 from cec_store.verbs.fleet.stopping import Sigterm
 from cec_store.verbs.spark.session import settings_of, spark_session
 
@@ -44,6 +45,9 @@ def _fleet() -> None:
 app.command("checkpoints", epilog=_EXAMPLE + "checkpoints fleets/sales")(checkpoints_verb)
 app.command("rollback", epilog=_EXAMPLE + "rollback fleets/sales")(rollback_verb)
 app.command("fork", epilog=_EXAMPLE + "fork fleets/sales fleets/trial")(fork_fleet_verb)
+app.command("pause", epilog=_EXAMPLE + "pause fleets/sales totals")(pause_verb)
+app.command("resume", epilog=_EXAMPLE + "resume fleets/sales totals")(resume_verb)
+app.command("restart", epilog=_EXAMPLE + "restart fleets/sales totals")(restart_verb)
 
 
 def _fleet_at(place: str, given: StorageOptions) -> Fleet:

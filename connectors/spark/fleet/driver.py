@@ -11,10 +11,17 @@ from dataclasses import replace
 from threading import Event, Thread
 
 from cec_store.connectors.spark.fleet import recovery
+from cec_store.connectors.spark.fleet.backoff import Failures
 from cec_store.connectors.spark.fleet.checkpointing import Holds, now_us, taken
 from cec_store.connectors.spark.fleet.costs import is_caught_up
 from cec_store.connectors.spark.fleet.declaration import function_of
-from cec_store.connectors.spark.fleet.fleet_folder import CHECKPOINT, STOP, FleetFolder
+from cec_store.connectors.spark.fleet.fleet_folder import (
+    CHECKPOINT,
+    STOP,
+    FleetFolder,
+    Requests,
+    restarting,
+)
 from cec_store.connectors.spark.fleet.going_back import finished
 from cec_store.connectors.spark.fleet.notes import Notes, QueryNotes
 from cec_store.connectors.spark.fleet.running import Engine, Running, Seen
@@ -61,6 +68,7 @@ class FleetDriver:
             # Before anything is taken from whoever drives the fleet by now.
             self._lease.check()
             folder.withdraw(STOP)
+            self._asked = folder.requests()
             self._notes = finished(folder, noted(), self._lease.check)
             self._graph = self._notes.graph
             self._lease.check()
@@ -124,12 +132,16 @@ class FleetDriver:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def look(self, now_s: float, *, is_checkpoint_asked: bool = False) -> None:
+    def look(self, now_s: float, *, asked: Requests | None = None) -> None:
         """One look at executors and queries at this moment, wall clock, and what follows from it.
 
         A global checkpoint that was asked for is taken now, unless a recovery is under way.
         For the thread that drives; else only before :meth:`begin`.
+
+        Args:
+            asked: Requests to the driver; those of its last look by default.
         """
+        asked = self._asked if asked is None else asked
         if not self._is_held():
             return
         before = self._notes
@@ -137,7 +149,8 @@ class FleetDriver:
         situation = recovery.observed(
             before.situation, self._engine.executors(), now_s, topology, rules, self._planner
         )
-        queries_to_run = situation.running(topology)
+        planned = situation.running(topology)
+        queries_to_run = tuple(name for name in planned if name not in asked.paused)
         is_planned_anew = situation.outage != before.situation.outage
         if is_planned_anew and not self._is_held():
             return
@@ -145,19 +158,21 @@ class FleetDriver:
         if is_planned_anew:
             self._write(now_s)
             _log.warning("%s: %s", self._folder.path, _said(situation, queries_to_run))
-        self._stop([name for name in self._running if name not in queries_to_run])
+        kept = set(queries_to_run) - asked.restarts
+        self._stop([name for name in self._running if name not in kept])
         for name in list(self._running):
             self._watch(name, now_s)
         self._spent()
         if queries_to_run != self._arranged:
             self._engine.arrange(queries_to_run)
             self._arranged = queries_to_run
+        self._restart(asked)
         for name in queries_to_run:
             if name not in self._running:
                 self._start(name, now_s)
         is_due = now_s - self._checkpointed_s >= rules.checkpoint_s
-        if situation.outage is None and (is_due or is_checkpoint_asked):
-            self._checkpoint(now_s, is_asked=is_checkpoint_asked)
+        if situation.outage is None and (is_due or asked.is_checkpoint_asked):
+            self._checkpoint(now_s, is_asked=asked.is_checkpoint_asked)
         self._note(now_s)
 
     # -- the thread ---------------------------------------------------------------------------
@@ -166,10 +181,10 @@ class FleetDriver:
         try:
             while not self._is_to_end:
                 began_s = time.monotonic()
-                asked = self._requests()
-                if STOP in asked:
+                self._asked = self._requests()
+                if self._asked.is_stop_asked:
                     break
-                self.look(time.time(), is_checkpoint_asked=CHECKPOINT in asked)
+                self.look(time.time())
                 self._wanted_end.wait(max(0.0, self._period_s - (time.monotonic() - began_s)))
             self._stop(list(self._running))
             if self._is_held():
@@ -195,12 +210,12 @@ class FleetDriver:
     def _is_to_end(self) -> bool:
         return self._is_ending or self._wanted_end.is_set()
 
-    def _requests(self) -> set[str]:
+    def _requests(self) -> Requests:
         try:
             return self._folder.requests()
         except StorageError as error:  # as with the lease
             _log.warning("%s: %s", self._folder.path, error)
-            return set()
+            return self._asked  # a query that is paused does not go on for that
 
     def _is_held(self) -> bool:
         """Return True if the lease is held; False where the store cannot tell at present.
@@ -281,6 +296,18 @@ class FleetDriver:
             notes = replace(notes, failures=failures, is_active=False, waits_for="")
             _log.warning("%s: %s cannot start: %s", self._folder.path, name, failures.reason)
         self._notes = self._notes.having(name, notes)
+
+    def _restart(self, asked: Requests) -> None:
+        """Have queries that were stopped for it start at once, whatever has failed before."""
+        for name in asked.restarts & self._graph.queries.keys():
+            notes = replace(self._notes.of(name), failures=Failures())
+            self._notes = self._notes.having(name, notes)
+        if asked.restarts and self._is_held():
+            try:
+                for name in asked.restarts:
+                    self._folder.withdraw(restarting(name))
+            except StorageError as error:  # as with the lease; they are started once more then
+                _log.warning("%s: %s", self._folder.path, error)
 
     def _stop(self, names: list[str]) -> None:
         if not names:

@@ -18,7 +18,7 @@ from cec_store.connectors.spark.fleet.declaration import (
     queue_path,
 )
 from cec_store.connectors.spark.fleet.driver import PERIOD_S, STORE_PERIOD_S, FleetDriver
-from cec_store.connectors.spark.fleet.fleet_folder import FleetFolder
+from cec_store.connectors.spark.fleet.fleet_folder import FleetFolder, pausing, restarting
 from cec_store.connectors.spark.fleet.notes import Notes
 from cec_store.connectors.spark.fleet.recovery import Situation
 from cec_store.connectors.spark.fleet.rules import Rules
@@ -186,6 +186,33 @@ class Fleet:
             LeaseHeld: one does.
         """
         self.folder.leases().check_is_free(LEASE)
+
+    def pause(self, query: str) -> None:
+        """Have the fleet's driver keep a query stopped, from its next look on, until it is resumed.
+
+        Its input waits in the queues; it holds for later drivers as well.
+
+        Raises:
+            BadFleet: the fleet has no query of that name.
+        """
+        self.folder.ask(pausing(self._known(query)))
+
+    def resume(self, query: str) -> None:
+        """Have a paused query go on where it was; raises as :meth:`pause`."""
+        self.folder.withdraw(pausing(self._known(query)))
+
+    def restart(self, query: str) -> None:
+        """Have a query stopped and started again, without waiting for what a failure asks for.
+
+        A batch that was under way is run again, and is once in the queue. Raises as :meth:`pause`.
+        """
+        self.folder.ask(restarting(self._known(query)))
+
+    def _known(self, query: str) -> str:
+        names = [declared.name for declared in self._queries]
+        if query not in names:
+            raise BadFleet(f"no query {query!r} in this fleet; it has {', '.join(names)}")
+        return query
 
     def start(
         self,

@@ -12,7 +12,7 @@ import re
 import secrets
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
 from cec_store.connectors.spark.checkpoint.layout import METADATA
@@ -38,6 +38,9 @@ CHECKPOINTS = "checkpoints"
 REQUESTS = "requests"
 STOP = "stop"
 CHECKPOINT = "checkpoint"
+_PAUSE = "pause."
+"""Behind it stands the name of the query; withdrawn when the query is to go on."""
+_RESTART = "restart."
 VERSION = 1
 _FIRST_LAYOUT = "fleet.json"
 """File of the notes in the first layout, which replaced them in a folder on a disk."""
@@ -47,6 +50,44 @@ _KEPT = 8
 """Versions of the notes; a reader may still be at an earlier one."""
 _ADVICE = "restore it from a copy"
 _Values = TypeVar("_Values")
+
+
+def pausing(query: str) -> str:
+    """Return the request to keep a query stopped, until it is withdrawn."""
+    return _PAUSE + query
+
+
+def restarting(query: str) -> str:
+    """Return the request to stop a query and start it again at once."""
+    return _RESTART + query
+
+
+@dataclass(frozen=True)
+class Requests:
+    """Requests to a fleet's driver."""
+
+    names: frozenset[str] = frozenset()
+
+    @property
+    def is_stop_asked(self) -> bool:
+        return STOP in self.names
+
+    @property
+    def is_checkpoint_asked(self) -> bool:
+        return CHECKPOINT in self.names
+
+    @property
+    def paused(self) -> frozenset[str]:
+        """Names of the queries that are to be kept stopped."""
+        return self._behind(_PAUSE)
+
+    @property
+    def restarts(self) -> frozenset[str]:
+        """Names of the queries that are to be stopped and started again."""
+        return self._behind(_RESTART)
+
+    def _behind(self, prefix: str) -> frozenset[str]:
+        return frozenset(n.removeprefix(prefix) for n in self.names if n.startswith(prefix))
 
 
 class FleetFolder:
@@ -263,13 +304,13 @@ class FleetFolder:
     # -- requests -----------------------------------------------------------------------------
 
     def ask(self, request: str) -> None:
-        """Ask the fleet's driver to `STOP` all of it, or to take a global `CHECKPOINT` now."""
+        """Make a request to the fleet's driver: one that :class:`Requests` knows."""
         with suppress(FileExistsError):
             self._store.create(f"{REQUESTS}/{request}", [secrets.token_hex(8).encode()])
 
-    def requests(self) -> set[str]:
-        """Return what the driver is asked for and has not done yet."""
-        return {entry.name for entry in self._store.list(REQUESTS)} & {STOP, CHECKPOINT}
+    def requests(self) -> Requests:
+        """Return what the driver is asked for: what it has not done yet, and what holds on."""
+        return Requests(frozenset(entry.name for entry in self._store.list(REQUESTS)))
 
     def withdraw(self, request: str) -> None:
         self._store.delete([f"{REQUESTS}/{request}"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from cec_store.connectors.spark.fleet.backoff import Failures
@@ -15,8 +16,8 @@ _LOOK_S = 1.5
 """Longer than two signs of life of a driver are apart."""
 
 
-QUERY_STATES = ("running", "held back", "failing", "waiting", "stopped")
-"""States of a fleet's query; a waiting one waits for its input."""
+QUERY_STATES = ("running", "held back", "paused", "failing", "waiting", "stopped")
+"""States of a fleet's query; a waiting one waits for its input, a paused one to be resumed."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ def status_of(folder: FleetFolder, now_s: float, look_s: float = _LOOK_S) -> Fle
         situation.cores,
         None if outage is None else outage.cores_before,
         message_of(notes),
-        queries_of(notes, is_alive, now_s),
+        queries_of(notes, is_alive, now_s, folder.requests().paused),
         None if newest is None else newest.number,
         None if newest is None else newest.at_us,
         None if newest is None else max(newest.at_us, notes.checkpointed_us or newest.at_us),
@@ -119,8 +120,10 @@ def message_of(notes: Notes) -> str:
     )
 
 
-def queries_of(notes: Notes, is_alive: bool, now_s: float) -> tuple[QueryStatus, ...]:
-    """Each query, after all that it reads."""
+def queries_of(
+    notes: Notes, is_alive: bool, now_s: float, paused: Collection[str] = ()
+) -> tuple[QueryStatus, ...]:
+    """Each query, after all that it reads; ``paused``: names of those that are to be stopped."""
     graph, costs, situation = notes.graph, notes.costs(), notes.situation
     topology = graph.topology(costs)
     expected = forecast(situation, now_s, topology, notes.rules)
@@ -130,7 +133,9 @@ def queries_of(notes: Notes, is_alive: bool, now_s: float) -> tuple[QueryStatus,
         known = notes.of(name)
         coming = expected.get(name)
         state, waits = "stopped", ""
-        if is_alive and name not in queries_to_run:
+        if is_alive and name in paused:
+            state, waits = "paused", "fleet resume"
+        elif is_alive and name not in queries_to_run:
             state = "held back"
             above = waits_for(name, situation, topology)
             waits = "executors" + (f", as {', '.join(above)} does" if above else "")

@@ -1,7 +1,6 @@
 """A fleet's driver, its clock and its engine the test's own: who is started and stopped when."""
 
 from dataclasses import replace
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,9 +11,8 @@ from cec_store.connectors.spark.fleet.fleet import Fleet
 from cec_store.connectors.spark.fleet.fleet_folder import STOP
 from cec_store.connectors.spark.fleet.status import message_of, queries_of
 from cec_store.errors import Fenced
-from cec_store.recovery_plans.density import best_density
 from support.fleets import diamond
-from support.fleets.engine_double import EngineDouble
+from support.fleets.engine_double import EngineDouble, driver_of
 
 COSTS = {"parsed": 1.0, "even": 0.5, "odd": 0.5, "counts": 0.4, "joined": 1.0, "tall": 0.6}
 ALL = set(diamond.NAMES)
@@ -22,19 +20,7 @@ ALL = set(diamond.NAMES)
 
 @pytest.fixture
 def fleet(tmp_path: Path) -> Fleet:
-    """All of its queues are there, and nothing is in them."""
-    diamond.make_input(tmp_path)
-    for name in diamond.NAMES:
-        diamond.make_queue(tmp_path / name)
-    return diamond.declared(tmp_path, COSTS, checkpoint_s=1000.0)
-
-
-def driver_of(
-    fleet: Fleet, engine: EngineDouble, now_s: float, *, accept: bool = False
-) -> FleetDriver:
-    graph = fleet.checked()
-    noted = partial(fleet.noted, graph, accept=accept)
-    return FleetDriver(engine, fleet.folder, noted, best_density, now_s=now_s)
+    return diamond.with_empty_queues(tmp_path, COSTS)
 
 
 def test_queries_are_started_after_those_that_they_read(fleet: Fleet) -> None:
@@ -280,7 +266,7 @@ def test_it_stops_all_when_it_is_asked_to(fleet: Fleet) -> None:
     assert driver.wait(60.0)
     assert engine.running() == set()
     assert not engine.lease.is_held
-    assert STOP not in fleet.folder.requests()
+    assert not fleet.folder.requests().is_stop_asked
     assert not any(each.is_active for each in fleet.folder.read().queries.values())
 
 
@@ -307,7 +293,7 @@ def test_one_that_lost_the_lease_before_it_began_takes_nothing_from_the_holder(
     with pytest.raises(Fenced):
         driver_of(fleet, engine, 10.0)
     assert engine.discarded == []
-    assert STOP in fleet.folder.requests()
+    assert fleet.folder.requests().is_stop_asked
     assert fleet.folder.read() == before
 
 
@@ -341,7 +327,7 @@ def test_one_that_was_taken_over_from_leaves_the_wish_to_stop_to_the_other(fleet
     driver.look(0.0)
     fleet.folder.ask(STOP)
     learn_of_a_takeover(fleet, engine, driver)
-    assert STOP in fleet.folder.requests()
+    assert fleet.folder.requests().is_stop_asked
 
 
 def test_a_session_that_ends_is_told(fleet: Fleet) -> None:

@@ -187,13 +187,13 @@ def test_a_reader_goes_on_to_newer_notes_where_its_own_were_deleted(
 
 
 def test_a_wish_to_stop_is_there_until_it_is_withdrawn(folder: FleetFolder) -> None:
-    assert STOP not in folder.requests()
+    assert not folder.requests().is_stop_asked
     folder.withdraw(STOP)
     for _ in range(2):
         folder.ask(STOP)
-        assert STOP in folder.requests()
+        assert folder.requests().is_stop_asked
     folder.withdraw(STOP)
-    assert STOP not in folder.requests()
+    assert not folder.requests().is_stop_asked
 
 
 def test_a_fleet_of_the_first_layout_goes_on(on_disk: FleetFolder) -> None:

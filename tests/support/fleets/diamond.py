@@ -189,3 +189,11 @@ def await_checkpoint(fleet: Fleet, count: int, deadline_s: float = DEADLINE_S) -
                 return found
         assert time.monotonic() < end_s, f"{fleet.folder.path}: {fleet.folder.checkpoints()}"
         time.sleep(0.1)
+
+
+def with_empty_queues(folder: Path, costs: Mapping[str, float]) -> Fleet:
+    """All of its queues are there, and nothing is in them."""
+    make_input(folder)
+    for name in NAMES:
+        make_queue(folder / name)
+    return declared(folder, costs, checkpoint_s=1000.0)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from cec_store.connectors.spark.fleet.declaration import Query
+from cec_store.connectors.spark.fleet.driver import FleetDriver
+from cec_store.connectors.spark.fleet.fleet import Fleet
 from cec_store.connectors.spark.fleet.running import Seen
 from cec_store.errors import Fenced
+from cec_store.recovery_plans.density import best_density
 
 
 @dataclass
@@ -128,3 +132,12 @@ class EngineDouble:
 
     def running(self) -> set[str]:
         return {name for name, each in self.queries.items() if each.seen.is_active}
+
+
+def driver_of(
+    fleet: Fleet, engine: EngineDouble, now_s: float, *, accept: bool = False
+) -> FleetDriver:
+    """A driver that has not begun: the test looks for it."""
+    graph = fleet.checked()
+    noted = partial(fleet.noted, graph, accept=accept)
+    return FleetDriver(engine, fleet.folder, noted, best_density, now_s=now_s)
