@@ -93,7 +93,7 @@ ORDER = {
     "connectors.spark.progress": "history progress_file reported listening",
     "connectors.spark.moving": "plan spark_files state_job stored_rows moving comparing",
     "connectors.spark.fleet": """
-        rules declaration toml_file backoff costs recovery notes fleet_folder cuts history
+        rules declaration toml_file backoff costs recovery notes fleet_folder cuts history lags
         checkpointing going_back running driver fleet status
     """,
     "connectors.spark.executors": """
@@ -153,7 +153,7 @@ ORDER = {
         consumers trim reindex fork moving demo sizing fleet standby
     """,
     "verbs.spark": "session stored_state spark",
-    "verbs.fleet": "stopping going_back checkpoints monitor fleet",
+    "verbs.fleet": "stopping going_back checkpoints one_query monitor fleet",
     "verbs.standby": "advise passive node nodes standby",
     "verbs.sizing": "size",
 }
