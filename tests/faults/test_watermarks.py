@@ -34,7 +34,8 @@ def test_random_stream_is_evicted_as_on_sparks_stores(
     runs = case.run(stores)
     reference = runs.pop("hdfs")
     tally(len(GROUPS[name].operators))
-    assert sum(map(len, reference.rows.values())) > 0
+    # Of some streams no rows are joined: what is kept and removed is compared then.
+    assert any(reference.rows.values()) or any(reference.rows_kept)
     if GROUPS[name].evicts and seed == 0:
         assert reference.removed() > 0
     for store, run in runs.items():
