@@ -31,14 +31,14 @@ class CommitChain(QueueChain):
     def __init__(self, folder: Folder, ledger: ReferenceLog) -> None:
         """Raises :class:`NotAQueue`, :class:`CorruptLog` or :class:`UnsupportedVersion`."""
         self.folder = folder
-        self._ledger = ledger
+        self.ledger = ledger
         self._readers = SegmentReaders()
         state = ledger.open()
         self._schema = ledger.schema(state)
         self._take(state)
 
     def _take(self, state: QueueState) -> None:
-        commits = InlineCommits.of(state, self._ledger.store.url)
+        commits = InlineCommits.of(state, self.ledger.store.url)
         self._state, self._commits = state, commits
         self._segments: Sequence[int] = commits.numbers.tolist() or [state.number]
         for number in [n for n in self._readers if n < self._segments[0]]:
@@ -79,7 +79,7 @@ class CommitChain(QueueChain):
             CorruptLog: a commit is missing or damaged.
             QueueReplaced: another queue stands here now, or an older copy, or none.
         """
-        state = self._ledger.refresh(self._state, proving=proving)
+        state = self.ledger.refresh(self._state, proving=proving)
         if state is not self._state:
             self._take(state)
         return self._end
@@ -93,7 +93,7 @@ class CommitChain(QueueChain):
 
     def add(self, commit_after: Callable[[QueueState], ReferenceObject | None]) -> LogEnd:
         """Add a commit to the ledger, as :meth:`.ReferenceLog.add` does, and go to its end."""
-        self._take(self._ledger.add(self._state, commit_after))
+        self._take(self.ledger.add(self._state, commit_after))
         return self._end
 
     def schema(self) -> RecordSchema:
@@ -119,8 +119,8 @@ class CommitChain(QueueChain):
         if segment_id not in self._readers:
             rows = self._commits.row(self._index_of(segment_id))
             self._readers[segment_id] = CommitReader(
-                self._ledger.store.url,
-                self._ledger.read,
+                self.ledger.store.url,
+                self.ledger.read,
                 self._state.log_id,
                 rows,
                 self._schema,
@@ -131,8 +131,8 @@ class CommitChain(QueueChain):
         return reader
 
     def _is_trimmed(self, number: int) -> bool:
-        state = self._ledger.refresh(self._state)
-        return number not in InlineCommits.of(state, self._ledger.store.url).numbers
+        state = self.ledger.refresh(self._state)
+        return number not in InlineCommits.of(state, self.ledger.store.url).numbers
 
     def _index_of(self, segment_id: int) -> int:
         numbers = self._commits.numbers

@@ -123,14 +123,14 @@ def _rebuilt_from(store: Store, state: QueueState) -> int:
 
 
 def trimmed(
-    log: ReferenceLog, store: Store, state: QueueState, bounds: Wanted, clock_us: Callable[[], int]
+    log: ReferenceLog, state: QueueState, bounds: Wanted, clock_us: Callable[[], int]
 ) -> QueueState:
     """Take away whole segments, and return the queue after it; raises as :func:`limits`."""
 
     def commit(now: QueueState) -> ReferenceObject | None:
         # Looked at anew for each try: whoever has registered since comes first.
         now_us = clock_us()
-        return trim_after(now, limits(store, now, bounds, now_us), now_us)
+        return trim_after(now, limits(log.store, now, bounds, now_us), now_us)
 
     return log.add(log.refresh(state), commit)
 

@@ -17,7 +17,7 @@ from cec_store.storage.names import DATA_FOLDER, LOG_FOLDER, commit_object_name
 from cec_store.storage.stores.store import Store
 
 
-def sweep_gone(store: Store, log: ReferenceLog, state: QueueState, after: int) -> int:
+def sweep_gone(log: ReferenceLog, state: QueueState, after: int) -> int:
     """Delete what merges and trims behind commit ``after`` took away a grace period ago.
 
     Returns the last commit whose objects are all deleted. A state that was opened by a
@@ -25,7 +25,7 @@ def sweep_gone(store: Store, log: ReferenceLog, state: QueueState, after: int) -
     """
     swept = after
     numbers = sorted({n for n in state.gone.column("removed_at").to_pylist() if n > after})
-    older_than_us = store_now_us(store) - GRACE_US if numbers else 0
+    older_than_us = store_now_us(log.store) - GRACE_US if numbers else 0
     for number in numbers:
         if log.made_us(number) > older_than_us:
             break
@@ -34,12 +34,12 @@ def sweep_gone(store: Store, log: ReferenceLog, state: QueueState, after: int) -
         # A file may hold several segments, of which some still count. Commits go when they are old.
         is_needed = pc.is_in(files, value_set=state.live.column("file"))
         is_kept = pc.or_(is_needed, pc.starts_with(files, f"{LOG_FOLDER}/"))
-        store.delete(files.filter(pc.invert(is_kept)).unique().to_pylist())
+        log.store.delete(files.filter(pc.invert(is_kept)).unique().to_pylist())
         swept = number
     return swept
 
 
-def delete_commits(store: Store, log: ReferenceLog, state: QueueState) -> int:
+def delete_commits(log: ReferenceLog, state: QueueState) -> int:
     """Delete the commits before the last one that says all there is, but for commit 0.
 
     Those stay whose inline frames count, or counted after that one. All stay until it is older than
@@ -49,12 +49,12 @@ def delete_commits(store: Store, log: ReferenceLog, state: QueueState) -> int:
         CorruptLog: that one is missing or damaged.
     """
     floor = state.floor
-    if not floor or log.made_us(floor) > store_now_us(store) - GRACE_US:
+    if not floor or log.made_us(floor) > store_now_us(log.store) - GRACE_US:
         return 0
     if log.commit(floor).since is not None:  # else it would not have fitted into a frame
         old = (commit_object_name(number) for number in log.numbers_below(floor) if number)
         kept = {name for part in (state.live, state.gone) for name in part["file"].to_pylist()}
-        store.delete(name for name in old if name not in kept)
+        log.store.delete(name for name in old if name not in kept)
     return floor
 
 

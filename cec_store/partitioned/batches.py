@@ -119,7 +119,7 @@ class BatchCommitter:
         self._queries: set[str] = set()
         """Queries of batches committed here: only the first of each may have been tried before."""
         self._state = self._opened(retention)
-        self._upkeep = Upkeep(store, self._log, self.schema, clock_us)
+        self._upkeep = Upkeep(self._log, self.schema, clock_us)
 
     def _opened(self, retention: Retention | None) -> QueueState:
         try:

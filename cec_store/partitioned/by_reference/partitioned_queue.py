@@ -75,8 +75,8 @@ class PartitionedQueue:
             )
         if mode != "r":
             self._reference_log.prove_creates()
-        self._writer = ReferenceWriter(store, self._reference_log, self.schema, clock_us)
-        self._upkeep = Upkeep(store, self._reference_log, self.schema, clock_us)
+        self._writer = ReferenceWriter(self._reference_log, self.schema, clock_us)
+        self._upkeep = Upkeep(self._reference_log, self.schema, clock_us)
 
     def _opened(
         self, schema: RecordSchema | None, partitions: int | None, retention: Retention | None
@@ -283,7 +283,7 @@ class PartitionedQueue:
             QueueReplaced: a position of another queue.
             ValueError: not a name.
         """
-        return PartitionedConsumer(self._store, self._reference_log, name, start, self._clock_us)
+        return PartitionedConsumer(self._reference_log, name, start, self._clock_us)
 
     def consumers(self) -> list[PartitionedConsumerState]:
         """All registered consumers by name, with their lag.
@@ -296,7 +296,7 @@ class PartitionedQueue:
 
     def drop_consumer(self, name: str) -> None:
         """Forget a consumer, damaged or not. Raises ``ValueError`` where there is none."""
-        drop_consumer(self._store, self._reference_log, name, self._clock_us)
+        drop_consumer(self._reference_log, name, self._clock_us)
 
     def close(self) -> None:
         """Let go; what was appended is durable already."""

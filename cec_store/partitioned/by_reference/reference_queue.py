@@ -86,7 +86,7 @@ class ReferenceQueue:
 
     def partition(self, number: int) -> PartitionLog:
         """One partition."""
-        return PartitionLog(self.store, self._log, self._state, self.schema, number)
+        return PartitionLog(self._log, self._state, self.schema, number)
 
     def offset_at(self, number: int, timestamp_us: int) -> int | None:
         """Earliest record of a partition at or after the moment; ``None`` where there is none."""

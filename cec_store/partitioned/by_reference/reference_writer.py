@@ -27,7 +27,6 @@ from cec_store.ledger.reference_commits import batch_after
 from cec_store.ledger.reference_log import ReferenceLog
 from cec_store.partitioned.by_reference.segment_objects import SegmentMaker
 from cec_store.partitioned.spark_hash import partitions_of
-from cec_store.storage.stores.store import Store
 
 _SMALL_BYTES = 4 * INLINE_BYTES_MAX
 """Bytes of rows, before they are compressed, that may be small enough for the commit itself."""
@@ -43,9 +42,9 @@ class ReferenceWriter:
     """
 
     def __init__(
-        self, store: Store, log: ReferenceLog, schema: RecordSchema, clock_us: Callable[[], int]
+        self, log: ReferenceLog, schema: RecordSchema, clock_us: Callable[[], int]
     ) -> None:
-        self._store = store
+        self._store = log.store
         self._log = log
         self._schema = schema
         self._clock_us = clock_us

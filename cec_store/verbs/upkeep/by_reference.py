@@ -125,8 +125,7 @@ def _saved(store: Store, state: QueueState, name: str) -> tuple[int, ...] | None
 
 def carry_out_reference_drop(place: Place, name: str) -> None:
     """Remove the consumer, even while its name is in use; raise ValueError where it is gone."""
-    store = place.reference.store
-    drop_consumer(store, ReferenceLog(store), name, now_us)
+    drop_consumer(ReferenceLog(place.reference.store), name, now_us)
 
 
 def plan_reference_addition(place: Place, name: str) -> dict[Log, int]:
@@ -152,7 +151,7 @@ def add_reference_consumer(place: Place, name: str) -> dict[Log, int]:
         CorruptLog, UnsupportedVersion: what it has acknowledged cannot be read.
     """
     store = place.reference.store
-    state = register_consumer(store, ReferenceLog(store), name, {}, now_us)
+    state = register_consumer(ReferenceLog(store), name, {}, now_us)
     saved = saved_by(store, state, name)
     check_is_there(store.url, state, name, saved)
     return {log: saved[_number(log)] for log in place.logs}
