@@ -94,6 +94,6 @@ private[cecstore] object DurableNote {
         in.getLong(40), in.getLong(48))
     }
 
-  private def isSound(slot: Array[Byte]): Boolean = slot.length == SlotBytes && slot.startsWith(Magic) &&
-    Format.littleEndian(slot).getInt(124) == Format.crc32c(slot, 124)
+  private def isSound(slot: Array[Byte]): Boolean =
+    slot.length == SlotBytes && slot.startsWith(Magic) && Format.isSealed(slot)
 }

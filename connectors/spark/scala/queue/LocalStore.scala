@@ -32,14 +32,13 @@ private[cecstore] final class LocalStore(root: Path) extends Store {
     val made = makeDurably(folder)
     val hidden = folder.resolve(f".${path.getFileName}.${random.nextLong()}%016x.tmp")
     try {
-      write(hidden, folder, parts)
-      link(hidden, path)
+      try { write(hidden, folder, parts); link(hidden, path) } finally Files.deleteIfExists(hidden)
     } catch {
       case e: NoHardLinks =>
-        Try((hidden +: made).foreach(Files.deleteIfExists(_)))
+        Try(made.foreach(Files.deleteIfExists(_)))
         durable.removeAll(made.asJava)
         throw e
-    } finally Files.deleteIfExists(hidden)
+    }
     try LocalFiles.syncNames(folder) catch {
       case e: IOException if Interrupts.isOne(e) => throw e
       case e: IOException => throw new CecLogException(s"$path: is there, but its name could not be put on disk and " +

@@ -29,7 +29,7 @@ private[cecstore] final case class SeenCommit(logId: IndexedSeq[Byte], number: L
  * The log of commits by reference: opened, followed and added to, by any number of processes at the same time.
  * docs/format.md §11. Keeps no state of the queue, so any thread may use it.
  */
-private[cecstore] final class ReferenceLog(store: Store) extends Logging {
+private[cecstore] final class ReferenceLog(val store: Store) extends Logging {
   import ReferenceLog._
   private val mark = new CommitMark(store)
   private val isLocal = store.localRoot.nonEmpty
@@ -38,7 +38,7 @@ private[cecstore] final class ReferenceLog(store: Store) extends Logging {
   @volatile private var last: Option[LogObject] = None
   /** Commit 0, where it was read. */
   @volatile private var maker: Option[LogObject] = None
-  private val withRows = new KeptCommits
+  private val recent = new RecentCommits
 
   // -- reading ------------------------------------------------------------------------------
 
@@ -80,7 +80,7 @@ private[cecstore] final class ReferenceLog(store: Store) extends Logging {
    */
   private def openedAnew(state: QueueState): Option[QueueState] = if (!state.look.isOld) None else {
     val newest = newestNumber()
-    val isSame = header(state.number).forall(found => found.logId.toIndexedSeq == state.logId && found.salt == state.salt)
+    val isSame = header(state.number).forall(isOf(_, state))
     val mayBeDeleted = QueueState.floorOf(newest) > state.number
     Option.when(mayBeDeleted && isSame)(stateAt(newest)).filter(_.logId == state.logId)
   }
@@ -165,7 +165,11 @@ private[cecstore] final class ReferenceLog(store: Store) extends Logging {
       .getOrElse(throw damaged(0, "the commit that makes the queue says nothing of its columns"))
 
   /** The frames of a segment, where they stand in a commit that was read lately. */
-  def inlineRows(segment: Segment): Option[Array[Byte]] = withRows.rows(segment)
+  def inlineRows(segment: Segment): Option[Array[Byte]] = recent.rows(segment)
+
+  /** Salt and ends of a commit, without a request where it was followed lately; none as for [[kept]]. */
+  def ends(number: Long, floor: Long): Option[(Long, IndexedSeq[Long])] =
+    recent.ends(number).orElse(kept(number, floor).map(RecentCommits.endsOf))
 
   /** One commit, if it is there. */
   def at(number: Long): Option[LogObject] = commit(number)
@@ -193,8 +197,10 @@ private[cecstore] final class ReferenceLog(store: Store) extends Logging {
   }
 
   /** Whether this is still the queue that had this state: it may have been removed, and another made. One request. */
-  def has(state: QueueState): Boolean =
-    header(state.number).exists(found => found.logId.toIndexedSeq == state.logId && found.salt == state.salt)
+  def has(state: QueueState): Boolean = header(state.number).exists(isOf(_, state))
+
+  private def isOf(found: SegmentHeader, state: QueueState): Boolean =
+    found.logId.toIndexedSeq == state.logId && found.salt == state.salt
 
   private def header(number: Long): Option[SegmentHeader] = try {
     Some(SegmentHeader.decode(store.read(Names.commit(number), 0, Format.HeaderBytes)))
@@ -242,13 +248,14 @@ private[cecstore] final class ReferenceLog(store: Store) extends Logging {
   private def after(state: QueueState, next: LogObject): QueueState = {
     val now = try state.after(next) catch { case e: BadState => throw inconsistent(next.number, e.getMessage) }
     last = Some(next)
+    recent.add(next)
     now
   }
 
   private def commit(number: Long, withSince: Boolean = true): Option[LogObject] =
     read(Names.commit(number)).map { bytes =>
       val found = LogObject.decode(bytes, pathOf(number), number, withSince)
-      withRows.add(found, bytes)
+      recent.addRows(found, bytes)
       found
     }
 
@@ -362,13 +369,22 @@ private[cecstore] final class ReferenceLog(store: Store) extends Logging {
   }
 }
 
-/** The last commits with rows that were read: who reads the rows next need not ask for them. For any thread. */
-private final class KeptCommits {
+/** Of the last commits that were read, what readers ask for next: rows, and of those that were followed, ends. For any thread. */
+private final class RecentCommits {
   private val bytesMax = 8L << 20
+  private val followedMax = 4096
   private val objects = mutable.LinkedHashMap.empty[String, Array[Byte]]
+  private val followed = mutable.LinkedHashMap.empty[Long, (Long, IndexedSeq[Long])]
   private var size = 0L
 
-  def add(commit: LogObject, bytes: Array[Byte]): Unit = {
+  def add(commit: LogObject): Unit = synchronized {
+    followed(commit.number) = RecentCommits.endsOf(commit)
+    if (followed.size > followedMax) followed.remove(followed.head._1)
+  }
+
+  def ends(number: Long): Option[(Long, IndexedSeq[Long])] = synchronized(followed.get(number))
+
+  def addRows(commit: LogObject, bytes: Array[Byte]): Unit = {
     val name = Names.commit(commit.number)
     if (commit.segments.exists(_.file == name)) synchronized {
       size += bytes.length - objects.put(name, bytes).fold(0)(_.length)
@@ -379,6 +395,10 @@ private final class KeptCommits {
   def rows(segment: Segment): Option[Array[Byte]] = synchronized(objects.get(segment.file)).map { bytes =>
     bytes.slice(segment.byte.toInt, (segment.byte + segment.bytes).toInt)
   }
+}
+
+private object RecentCommits {
+  def endsOf(commit: LogObject): (Long, IndexedSeq[Long]) = (commit.salt, commit.commit.ends.toIndexedSeq)
 }
 
 private[cecstore] object ReferenceLog {
@@ -444,7 +464,7 @@ private[cecstore] final class CommitSearch(log: ReferenceLog) {
   }
 
   private def of(number: Long, state: QueueState): Option[(Long, IndexedSeq[Long])] = known.get(number).orElse {
-    val found = log.kept(number, state.floor).map(commit => (commit.salt, commit.commit.ends.toIndexedSeq))
+    val found = log.ends(number, state.floor)
     found.foreach(known(number) = _)
     found
   }
