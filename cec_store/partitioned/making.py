@@ -6,7 +6,7 @@ from cec_store.errors import CorruptLog, NotAQueue, SchemaMismatch
 from cec_store.format.schema import RecordSchema
 from cec_store.ledger.reference_log import ReferenceLog
 from cec_store.log.epochs import newest_epoch
-from cec_store.storage.folder import FolderTree
+from cec_store.storage.folder import Folder
 from cec_store.storage.names import (
     CONSUMERS_FOLDER,
     DATA_FOLDER,
@@ -24,7 +24,7 @@ _MADE_LATER = (DATA_FOLDER, CONSUMERS_FOLDER)
 """Folders in which objects are only made once the queue has its first commit."""
 
 
-def refuse_what_is_there(folder: FolderTree, store: Store) -> None:
+def refuse_what_is_there(folder: Folder, store: Store) -> None:
     """See that a queue may be made in a folder: it is empty, or making one was begun there.
 
     Raises:

@@ -33,10 +33,8 @@ from cec_store.queues.trimming import Asked, Retaining, trim
 from cec_store.queues.user_rows import records_of, refuse_other_times
 from cec_store.storage.folder import Folder, Lock
 from cec_store.storage.forking import OwnProcess
-from cec_store.storage.local import LocalFolder
 from cec_store.storage.names import WRITER_LOCK
-from cec_store.storage.stores.folders import store_of
-from cec_store.storage.stores.store_folder import StoreFolder
+from cec_store.storage.stores.folders import local_of, store_of
 from cec_store.values import Position
 
 MODES = ("r", "a", "x")
@@ -114,7 +112,7 @@ class AppendableQueue(ConsumableQueue):
     ) -> tuple[LogWriter | CommitWriter, Lock | None]:
         store = store_of(self.folder)
         is_by_commits = ledger is not None and ledger.has_one_writer
-        if store is not None and (is_by_commits or isinstance(self.folder, StoreFolder)):
+        if store is not None and (is_by_commits or not self.folder.appends):
             return self._open_commits(ledger or ReferenceLog(store), schema, retention), None
         exists = newest_epoch(self.folder) is not None
         if not exists and schema is None:
@@ -123,8 +121,8 @@ class AppendableQueue(ConsumableQueue):
             raise FileExistsError(f"{self.folder.path}: there is a queue already")
         if not exists:
             self._check_free()
-        if isinstance(self.folder, LocalFolder):
-            self.folder.check_mount()
+        if (local := local_of(self.folder)) is not None:
+            local.check_mount()
         self.folder.make()
         lock = None
         try:

@@ -48,6 +48,11 @@ class ReferenceQueue:
         return self.store.url
 
     @property
+    def is_local(self) -> bool:
+        """Return True on a file system of this machine, where a look costs no request."""
+        return self.store.appends
+
+    @property
     def queue_id(self) -> str:
         """Its id: 32 hex digits."""
         return self._state.log_id.hex()
