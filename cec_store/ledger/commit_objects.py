@@ -7,15 +7,15 @@ from threading import Lock
 
 import pyarrow.compute as pc
 
-from cec_store.errors import CorruptLog, upgrade_needed
+from cec_store.errors import CorruptLog
 from cec_store.format.by_reference.commits import WRITER_SETTING, ReferenceObject
 from cec_store.format.frame import (
     SEGMENT_HEADER_BYTES,
     BadHeader,
-    NewerVersion,
     SegmentHeader,
     decode_segment_header,
 )
+from cec_store.format.scan import refusal
 from cec_store.format.schema import RecordSchema
 from cec_store.ledger.commit_mark import CommitMark
 from cec_store.ledger.queue_state import QueueState
@@ -143,10 +143,8 @@ class CommitObjects:
             return decode_segment_header(data)
         except FileNotFoundError:
             return None
-        except NewerVersion as error:
-            raise upgrade_needed(self._path(number), str(error)) from None
         except BadHeader as error:
-            raise CorruptLog(self._path(number), 0, str(error)) from None
+            raise refusal(self._path(number), 0, error) from None
 
     def _commit(self, number: int, *, keeping: bool = False) -> ReferenceObject:
         name = commit_object_name(number)

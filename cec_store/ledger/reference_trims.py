@@ -10,10 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cec_store.errors import CorruptLog, OutOfRange, upgrade_needed
+from cec_store.errors import OutOfRange, upgrade_needed
 from cec_store.format.by_reference.commits import WRITER_SETTING, ReferenceObject
-from cec_store.format.by_reference.segment_frames import BadPlace, frames_of
+from cec_store.format.by_reference.segment_frames import frames_of
 from cec_store.format.retention import FOREVER, Retention, RetentionMode
+from cec_store.format.scan import Bad
 from cec_store.ledger.commit_reader import InlineCommits
 from cec_store.ledger.queue_state import QueueState
 from cec_store.ledger.reference_commits import (
@@ -117,8 +118,8 @@ def _rebuilt_from(store: Store, state: QueueState) -> int:
     name = commit_object_name(rows.number)
     data = store.read(name, rows.byte, rows.bytes)
     *_, last = frames_of(rows._asdict(), data)
-    if isinstance(last, BadPlace):
-        raise CorruptLog(f"{store.url}/{name}", last.byte, last.reason)
+    if isinstance(last, Bad):
+        raise last.refusal(f"{store.url}/{name}")
     return min(rows.first_offset, last.header.end_offset - last.header.extent_records)
 
 

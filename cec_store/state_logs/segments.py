@@ -25,7 +25,7 @@ from cec_store.format.schema import RecordSchema
 from cec_store.log.epochs import newest_claim
 from cec_store.log.forward_scan import ForwardScan, running_crcs_of
 from cec_store.log.frames import Frame
-from cec_store.log.segment import SegmentReader, refusal
+from cec_store.log.segment import SegmentReader
 from cec_store.storage.folder import Folder
 from cec_store.storage.names import WRITER_LOCK, segment_id_of, segment_name
 from cec_store.values import Address
@@ -151,7 +151,7 @@ def _read_once(folder: Folder, reader: SegmentReader, vouched: int) -> StateSegm
         ),
         end=bad.byte,
         reason="" if verdict is Verdict.CLEAN_END else bad.reason,
-        refusal=refusal(reader, bad) if verdict.is_refused else None,
+        refusal=bad.refusal(reader.path) if verdict.is_refused else None,
         running_crcs=running_crcs_of(reader.header, frames),
     )
 

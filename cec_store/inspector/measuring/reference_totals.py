@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from cec_store.format.by_reference.segment_frames import BadPlace, frames_of
+from cec_store.format.by_reference.segment_frames import frames_of
 from cec_store.format.frame import FrameHeader
+from cec_store.format.scan import Bad
 from cec_store.format.schema import RecordKind
 from cec_store.inspector.damage.faults import Fault, kind_of
 from cec_store.inspector.damage.reference_objects import (
@@ -88,7 +89,7 @@ def _headers(
             yield Fault(kind_of(data), path, 0, str(data), True)
         else:
             for item in frames_of(segment, data):
-                if isinstance(item, BadPlace):
+                if isinstance(item, Bad):
                     yield Fault("frame-damaged", path, item.byte, item.reason, True)
                 else:
                     yield item.header

@@ -11,9 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from cec_store.format.bodies import decode_body
-from cec_store.format.by_reference.segment_frames import BadPlace, ReferencedFrame, frames_of
+from cec_store.format.by_reference.segment_frames import ReferencedFrame, frames_of
 from cec_store.format.columns import Ints
 from cec_store.format.frame import NONE, BadHeader
+from cec_store.format.scan import Bad
 from cec_store.format.schema import RecordSchema
 from cec_store.inspector.damage.reference_objects import (
     Read,
@@ -108,7 +109,7 @@ class _Dumper:
             yield DamageRow(path, 0, "the object is missing" if gone else str(data), True)
             return
         for frame in frames_of(segment, data):
-            if isinstance(frame, BadPlace):
+            if isinstance(frame, Bad):
                 yield DamageRow(path, frame.byte, frame.reason, True)
             elif not self._is_over(frame):
                 yield from self._frame(frame, path, NONE if segment_id is None else segment_id)

@@ -12,11 +12,12 @@ from cec_store.errors import CecError, CorruptLog
 from cec_store.format.bodies import decode_body
 from cec_store.format.by_reference.commits import WRITER_SETTING
 from cec_store.format.by_reference.inline import prove_chain
-from cec_store.format.by_reference.segment_frames import BadPlace, ReferencedFrame, frames_of
+from cec_store.format.by_reference.segment_frames import ReferencedFrame, frames_of
 from cec_store.format.by_reference.whole_segment import decode_whole
 from cec_store.format.columns import values_of
 from cec_store.format.frame import BadHeader, FrameHeader, decode_frame_header
 from cec_store.format.records import kinds_of
+from cec_store.format.scan import Bad
 from cec_store.format.schema import TIMESTAMP, RecordKind, RecordSchema
 from cec_store.inspector.damage.faults import Fault, Note, kind_of
 from cec_store.inspector.damage.reference_objects import (
@@ -142,8 +143,8 @@ class SegmentChecks:
         """
         first, end = segment["first_offset"], segment["first_offset"] + segment["records"]
         for item in frames_of(segment, data):
-            if isinstance(item, BadPlace):
-                kind = "version" if item.is_newer else "frame-damaged"
+            if isinstance(item, Bad):
+                kind = "version" if item.newer else "frame-damaged"
                 fault = Fault(kind, path, item.byte, item.reason, True, first, end)
                 counts.faults.append(fault)
             elif item.problem:
