@@ -19,9 +19,7 @@ from cec_store.log.epochs import read_manifest
 from cec_store.log.frames import LogEnd
 from cec_store.log.segment import SegmentReader, SegmentReaders
 from cec_store.storage.folder import Folder
-from cec_store.storage.names import LOG_FOLDER, is_log_folder
 from cec_store.storage.stores.folders import store_of
-from cec_store.storage.stores.store import Store
 from cec_store.values import Address
 
 
@@ -203,14 +201,10 @@ def chain_at(folder: Folder, ledger: ReferenceLog | None = None) -> QueueChain:
         return Chain(folder)
     except NotAQueue:
         store = store_of(folder)
-        if store is not None and any(map(is_log_folder, _folders_in(store))):
-            # Which says that the commit that makes it is lost.
-            return CommitChain(folder, ReferenceLog(store))
+        lost = None if store is None else ReferenceLog(store)
+        if lost is not None and lost.newest_number() is not None:
+            return CommitChain(folder, lost)  # which says that the commit that makes it is lost
         raise
-
-
-def _folders_in(store: Store) -> list[str]:
-    return [entry.name for entry in store.list(LOG_FOLDER) if entry.is_folder]
 
 
 def log_id_at(folder: Folder) -> bytes:

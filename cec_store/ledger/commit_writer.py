@@ -198,9 +198,7 @@ class CommitWriter:
         try:
             clock_us = self._clock_and_entropy.clock_us
             self._state = trimmed(self._log, self._state, Wanted(), clock_us)
-            if self._state.floor > self._floor:
-                floor = delete_commits(self._log, self._state)
-                self._floor = floor or self._floor
+            self._floor = delete_commits(self._log, self._state, self._floor)
         except CecError as error:
             _log.warning("%s is not kept small: %s", self.folder.path, error)
 

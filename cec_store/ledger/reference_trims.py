@@ -27,8 +27,6 @@ from cec_store.ledger.registrations import effects_saved
 from cec_store.storage.names import commit_object_name
 from cec_store.storage.stores.store import Store
 
-_BY_SIZE = (RetentionMode.TIME, RetentionMode.BYTES)
-
 
 def retention_of(state: QueueState, path: str) -> Retention:
     """Return the rule by which the queue deletes rows by itself; ``FOREVER`` if none is set.
@@ -69,7 +67,7 @@ class Wanted:
     def __post_init__(self) -> None:
         if self.before is not None and self.keep is not None:
             raise ValueError("a trim is asked for offsets, a length of time or a size: one of it")
-        if self.keep is not None and self.keep.mode not in _BY_SIZE:
+        if self.keep is not None and not self.keep.mode.has_value:
             raise ValueError(f"keep={self.keep}: a length of time or a size")
 
 
@@ -90,7 +88,7 @@ def limits(store: Store, state: QueueState, bounds: Wanted, now_us: int) -> dict
         below = _checked(store.url, bounds.before, ends)
     elif keep is None:
         retention = bounds.retention or retention_of(state, store.url)
-        if retention.mode in _BY_SIZE:
+        if retention.mode.has_value:
             keep, needed = retention, {}
         elif retention.mode is RetentionMode.FOREVER or not needed:
             return {}

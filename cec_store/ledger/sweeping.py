@@ -39,21 +39,21 @@ def sweep_gone(log: ReferenceLog, state: QueueState, after: int) -> int:
     return swept
 
 
-def delete_commits(log: ReferenceLog, state: QueueState) -> int:
+def delete_commits(log: ReferenceLog, state: QueueState, done: int = 0) -> int:
     """Delete the commits before the last one that says all there is, but for commit 0.
 
     Those stay whose inline frames count, or counted after that one. All stay until it is older than
-    the grace period. Returns its number, and 0 as long as it is not.
+    the grace period. Returns its number; ``done``, what this returned before, as long as it is not.
 
     Raises:
         CorruptLog: that one is missing or damaged.
     """
     floor = state.floor
-    if not floor or log.made_us(floor) > store_now_us(log.store) - GRACE_US:
-        return 0
+    if floor <= done or log.made_us(floor) > store_now_us(log.store) - GRACE_US:
+        return done
     if log.commit(floor).since is not None:  # else it would not have fitted into a frame
         old = (commit_object_name(number) for number in log.numbers_below(floor) if number)
-        kept = {name for part in (state.live, state.gone) for name in part["file"].to_pylist()}
+        kept = state.files()
         log.store.delete(name for name in old if name not in kept)
     return floor
 
@@ -87,13 +87,11 @@ def rubbish(store: Store, state: QueueState, older_than_us: int) -> Iterator[tup
     sound header is not ours, and stays.
     """
     named = set(state.live.column("file").to_pylist())
-    for folder in _folders(store, DATA_FOLDER):
-        for entry in store.list(folder):
-            name = f"{folder}/{entry.name}"
-            if not entry.is_folder and name not in named:
-                made_us = _made_us(store, name)
-                if made_us is not None and made_us <= older_than_us:
-                    yield name, made_us
+    for name, _ in data_objects(store):
+        if name not in named:
+            made_us = _made_us(store, name)
+            if made_us is not None and made_us <= older_than_us:
+                yield name, made_us
 
 
 def perhaps_named(log: ReferenceLog, state: QueueState, made_us: Mapping[str, int]) -> set[str]:
@@ -120,13 +118,14 @@ def perhaps_named(log: ReferenceLog, state: QueueState, made_us: Mapping[str, in
     return left
 
 
-def _folders(store: Store, above: str) -> Iterator[str]:
-    """Yield the names of the batches' folders, which are two levels below ``above``."""
-    for query in store.list(above):
-        if query.is_folder:
-            for batch in store.list(f"{above}/{query.name}"):
-                if batch.is_folder:
-                    yield f"{above}/{query.name}/{batch.name}"
+def data_objects(store: Store) -> Iterator[tuple[str, int]]:
+    """Yield name and bytes of each object in the folders of batches, whoever has left it."""
+    for query in store.list(DATA_FOLDER):
+        for batch in store.list(f"{DATA_FOLDER}/{query.name}") if query.is_folder else ():
+            folder = f"{DATA_FOLDER}/{query.name}/{batch.name}"
+            for entry in store.list(folder) if batch.is_folder else ():
+                if entry.size is not None:
+                    yield f"{folder}/{entry.name}", entry.size
 
 
 def _made_us(store: Store, name: str) -> int | None:

@@ -10,11 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import Any, NamedTuple
 
-import pyarrow as pa
-
 from cec_store.errors import CecError
 from cec_store.format.frame import FrameHeader
-from cec_store.ledger.queue_state import QueueState
 from cec_store.storage.stores.store import Store
 
 _AT_ONCE = 8
@@ -48,14 +45,6 @@ def read_all(store: Store, parts: Iterable[Wanted]) -> Generator[Read, None, Non
 def part_of(segment: dict[str, Any]) -> Wanted:
     """Return the byte range of an object that holds a segment's frames, as its commit says."""
     return Wanted(segment["file"], segment["byte"], segment["bytes"])
-
-
-def segments_of_partition(state: QueueState, number: int) -> list[dict[str, Any]]:
-    """The segments that count, in the order of their records."""
-    live = state.live
-    mine = live.filter(pa.array(live.column("partition").to_numpy() == number))
-    segments: list[dict[str, Any]] = mine.sort_by("first_offset").to_pylist()
-    return segments
 
 
 def claims_of(frames: Sequence[FrameHeader]) -> dict[str, int]:

@@ -15,7 +15,6 @@ from cec_store.inspector.damage.faults import Fault, kind_of
 from cec_store.inspector.damage.reference_objects import (
     part_of,
     read_all,
-    segments_of_partition,
 )
 from cec_store.inspector.measuring.extents import ExtentReport
 from cec_store.inspector.measuring.log_history import LogHistory, SegmentUse
@@ -31,7 +30,7 @@ def reference_extent(place: Place, number: int, counts: bool) -> ExtentReport:
         CorruptLog, UnsupportedVersion: the queue cannot be opened.
     """
     state = place.reference.state
-    segments = segments_of_partition(state, number)
+    segments = state.segments_of(number).to_pylist()
     totals = LogTotals(
         segments=len(segments),
         frames=sum(segment["frames"] for segment in segments),
@@ -78,7 +77,7 @@ def _headers(
 ) -> Iterator[FrameHeader | Fault]:
     store = store_of(place.folder)
     assert store is not None
-    segments = segments_of_partition(place.reference.state, number)
+    segments = place.reference.state.segments_of(number).to_pylist()
     for segment, data in zip(segments, read_all(store, map(part_of, segments)), strict=True):
         path = f"{store.url}/{segment['file']}"
         begin(segment["bytes"])

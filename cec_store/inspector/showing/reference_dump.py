@@ -20,7 +20,6 @@ from cec_store.inspector.damage.reference_objects import (
     Read,
     part_of,
     read_all,
-    segments_of_partition,
 )
 from cec_store.inspector.decoding.records import RecordDecoder
 from cec_store.inspector.showing.dump_filter import DumpFilter
@@ -32,7 +31,7 @@ from cec_store.storage.names import commit_number_of, segment_id_of
 def dump_reference(queue: ReferenceQueue, number: int, selection: DumpFilter) -> Iterator[Row]:
     """Yield the rows of a partition: a note for each segment, then its frames and their records."""
     segments = [
-        part for part in segments_of_partition(queue.state, number) if _may_hold(part, selection)
+        part for part in queue.state.segments_of(number).to_pylist() if _may_hold(part, selection)
     ]
     dumper = _Dumper(queue.path, queue.schema, selection)
     data_of = read_all(queue.store, map(part_of, segments))

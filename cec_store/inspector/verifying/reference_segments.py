@@ -25,11 +25,11 @@ from cec_store.inspector.damage.reference_objects import (
     Wanted,
     claims_of,
     read_all,
-    segments_of_partition,
 )
 from cec_store.inspector.verifying.one_writer import OneWriterChecks
 from cec_store.inspector.verifying.results import BytesSoFar, TotalBytes, Verification
 from cec_store.ledger.queue_state import QueueState
+from cec_store.ledger.sweeping import data_objects
 from cec_store.storage.names import DATA_FOLDER, LOG_FOLDER, commit_number_of
 from cec_store.storage.stores.store import Store
 
@@ -72,7 +72,7 @@ class SegmentChecks:
     def partition(self, number: int) -> Verification:
         """One partition against what the commits say of it."""
         counts = _Found()
-        segments = segments_of_partition(self._state, number)
+        segments = self._state.segments_of(number).to_pylist()
         if WRITER_SETTING in self._state.commit.settings:
             is_whole = not self._state.commit.starts[number]
             self._one_writer = OneWriterChecks(self._schema, is_whole)
@@ -222,12 +222,9 @@ class SegmentChecks:
 def rubbish(store: Store, named: set[str], is_all_known: bool) -> list[Note]:
     """Objects that no commit has ever named: dead tasks have left them."""
     count = size = 0
-    for query in store.list(DATA_FOLDER):
-        for batch in store.list(f"{DATA_FOLDER}/{query.name}") if query.is_folder else ():
-            folder = f"{DATA_FOLDER}/{query.name}/{batch.name}"
-            for entry in store.list(folder) if batch.is_folder else ():
-                if f"{folder}/{entry.name}" not in named:
-                    count, size = count + 1, size + (entry.size or 0)
+    for name, object_bytes in data_objects(store):
+        if name not in named:
+            count, size = count + 1, size + object_bytes
     if not count:
         return []
     what = f"{count:,} objects of {size:,} bytes that no commit names, of tasks that have died"

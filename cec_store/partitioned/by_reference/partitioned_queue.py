@@ -35,6 +35,7 @@ from cec_store.partitioned.by_reference.reference_queue import (
     make,
     open_or_make,
     refuse_one_writer,
+    require_as_stored,
 )
 from cec_store.partitioned.by_reference.reference_writer import ReferenceWriter
 from cec_store.partitioned.by_reference.upkeep import Upkeep
@@ -69,10 +70,8 @@ class PartitionedQueue:
         self._reference_log = ledger or ReferenceLog(store)
         self._state = self._opened(schema, partitions, retention)
         self.schema = self._reference_log.schema(self._state)
-        if schema is not None and not self.schema.is_as(schema):
-            raise SchemaMismatch(
-                f"{store.url}: the queue's columns are\n{self.schema.arrow}\nnot\n{schema.arrow}"
-            )
+        if schema is not None:
+            require_as_stored(self.schema, schema, store.url)
         if mode != "r":
             self._reference_log.prove_creates()
         self._writer = ReferenceWriter(self._reference_log, self.schema, clock_us)

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
 
-from cec_store.errors import CorruptLog
+from cec_store.errors import CorruptLog, StorageError
 from cec_store.format.bodies import (
     Body,
     check_body_size,
@@ -157,6 +158,12 @@ def _row(
         "frames": len(bodies),
         "written_us": written_us,
     }
+
+
+def forget(store: Store, names: Sequence[str]) -> None:
+    """Delete objects that no commit will name; those that stay take up room and do no more harm."""
+    with suppress(StorageError):
+        store.delete(names)
 
 
 def read_segment(

@@ -130,5 +130,4 @@ class Upkeep:
         return state, names
 
     def _delete_commits(self, state: QueueState) -> None:
-        if state.floor > self._floor:
-            self._floor = delete_commits(self._log, state) or self._floor
+        self._floor = delete_commits(self._log, state, self._floor)

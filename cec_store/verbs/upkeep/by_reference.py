@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from cec_store.errors import CorruptLog, UnsupportedVersion
 from cec_store.format.retention import Retention
-from cec_store.inspector.damage.reference_objects import segments_of_partition
 from cec_store.inspector.places.places import Log, Place
 from cec_store.ledger.queue_state import QueueState
 from cec_store.ledger.reference_log import ReferenceLog
@@ -55,7 +54,7 @@ def plan_reference_trim(
     limit = limits(queue.store, state, bounds, now_us()).get(number, 0)
     gone = [
         segment
-        for segment in segments_of_partition(state, number)
+        for segment in state.segments_of(number).to_pylist()
         if segment["first_offset"] + segment["records"] <= limit
     ]
     first = state.commit.starts[number]
