@@ -167,7 +167,7 @@ private[cecstore] final class ReferenceLog(val store: Store) extends Logging {
   /** The frames of a segment, where they stand in a commit that was read lately. */
   def inlineRows(segment: Segment): Option[Array[Byte]] = recent.rows(segment)
 
-  /** Salt and ends of a commit, without a request where it was followed lately; none as for [[kept]]. */
+  /** Salt and ends of a commit, without a request where it was read lately; none as for [[kept]]. */
   def ends(number: Long, floor: Long): Option[(Long, IndexedSeq[Long])] =
     recent.ends(number).orElse(kept(number, floor).map(RecentCommits.endsOf))
 
@@ -203,11 +203,8 @@ private[cecstore] final class ReferenceLog(val store: Store) extends Logging {
     found.logId.toIndexedSeq == state.logId && found.salt == state.salt
 
   private def header(number: Long): Option[SegmentHeader] = try {
-    Some(SegmentHeader.decode(store.read(Names.commit(number), 0, Format.HeaderBytes)))
-  } catch {
-    case _: FileNotFoundException => None
-    case e: BadFrame => throw DamagedLog(pathOf(number), 0, e)
-  }
+    store.readIfThere(Names.commit(number), 0, Format.HeaderBytes).map(SegmentHeader.decode)
+  } catch { case e: BadFrame => throw DamagedLog(pathOf(number), 0, e) }
 
   private def newestNumber(): Long = {
     val folders = store.list(Names.LogFolder).filter(each => each.isFolder && Names.isLogFolder(each.name)).map(_.name)
@@ -242,6 +239,7 @@ private[cecstore] final class ReferenceLog(val store: Store) extends Logging {
     if (number != 0 && !found.previous.exists(_._1 == number - 1)) {
       throw damaged(number, "it does not name the commit before it")
     }
+    recent.add(found)
     found.atOnce
   }
 
@@ -253,7 +251,7 @@ private[cecstore] final class ReferenceLog(val store: Store) extends Logging {
   }
 
   private def commit(number: Long, withSince: Boolean = true): Option[LogObject] =
-    read(Names.commit(number)).map { bytes =>
+    store.readIfThere(Names.commit(number)).map { bytes =>
       val found = LogObject.decode(bytes, pathOf(number), number, withSince)
       recent.addRows(found, bytes)
       found
@@ -261,9 +259,6 @@ private[cecstore] final class ReferenceLog(val store: Store) extends Logging {
 
   private def neededCommit(number: Long): LogObject =
     commit(number).getOrElse(throw damaged(number, "a commit is missing"))
-
-  private def read(name: String): Option[Array[Byte]] =
-    try Some(store.read(name)) catch { case _: FileNotFoundException => None }
 
   private def pathOf(number: Long): String = s"${store.url}/${Names.commit(number)}"
   private def damaged(number: Long, reason: String): CecLogException = DamagedLog(pathOf(number), 0, reason)
@@ -369,20 +364,20 @@ private[cecstore] final class ReferenceLog(val store: Store) extends Logging {
   }
 }
 
-/** Of the last commits that were read, what readers ask for next: rows, and of those that were followed, ends. For any thread. */
+/** Of the last commits that were read, what readers ask for next: their rows, and where they end. For any thread. */
 private final class RecentCommits {
   private val bytesMax = 8L << 20
-  private val followedMax = 4096
+  private val endsMax = 4096
   private val objects = mutable.LinkedHashMap.empty[String, Array[Byte]]
-  private val followed = mutable.LinkedHashMap.empty[Long, (Long, IndexedSeq[Long])]
+  private val allEnds = mutable.LinkedHashMap.empty[Long, (Long, IndexedSeq[Long])]
   private var size = 0L
 
   def add(commit: LogObject): Unit = synchronized {
-    followed(commit.number) = RecentCommits.endsOf(commit)
-    if (followed.size > followedMax) followed.remove(followed.head._1)
+    allEnds(commit.number) = RecentCommits.endsOf(commit)
+    if (allEnds.size > endsMax) allEnds.remove(allEnds.head._1)
   }
 
-  def ends(number: Long): Option[(Long, IndexedSeq[Long])] = synchronized(followed.get(number))
+  def ends(number: Long): Option[(Long, IndexedSeq[Long])] = synchronized(allEnds.get(number))
 
   def addRows(commit: LogObject, bytes: Array[Byte]): Unit = {
     val name = Names.commit(commit.number)

@@ -50,10 +50,8 @@ private[cecstore] object KnownEnd {
     val names = store.list(folder.stripSuffix("/")).map(_.name).filter(ManifestName.matches)
     val name = names.maxOption.getOrElse(throw new NotAQueue(
       s"${store.url}/${folder.stripSuffix("/")}", s"no queue here (there is no file manifest-…)"))
-    val bytes = try Some(store.read(folder + name, 0, ManifestBytes + 1)) catch { case _: FileNotFoundException =>
-      None }
     // Where it is gone a new writer has just published its own.
-    bytes.fold(readManifest(store, folder))(decoded(_, s"${store.url}/$folder$name", name.takeRight(10).toLong))
+    store.readIfThere(folder + name, 0, ManifestBytes + 1).fold(readManifest(store, folder))(decoded(_, s"${store.url}/$folder$name", name.takeRight(10).toLong))
   }
 
   private def decoded(bytes: Array[Byte], path: String, epoch: Long): Manifest = {
@@ -73,11 +71,8 @@ private[cecstore] object KnownEnd {
     found
   }
 
-  private def notesIn(store: Store, name: String): Seq[DurableNote] = {
-    val bytes = try store.read(name, 0, DurableNote.FileBytes) catch { case _: FileNotFoundException =>
-      Array.emptyByteArray }
-    DurableNote.decoded(bytes, s"${store.url}/$name")
-  }
+  private def notesIn(store: Store, name: String): Seq[DurableNote] =
+    store.readIfThere(name, 0, DurableNote.FileBytes).toSeq.flatMap(DurableNote.decoded(_, s"${store.url}/$name"))
 
   private def refuseUnknownNotes(store: Store, folder: String, manifest: Manifest,
       notes: Seq[(String, Long, Seq[DurableNote])]): Unit = notes.foreach { case (name, epoch, ends) =>
@@ -108,7 +103,7 @@ private[cecstore] object KnownEnd {
 
   /** Whether a header vouches for more than the SCHEMA that the segment begins with: in one never published none does. */
   private def holdsAcknowledged(store: Store, name: String): Boolean = {
-    val bytes = try store.read(name) catch { case _: FileNotFoundException => Array.emptyByteArray }
+    val bytes = store.readIfThere(name).getOrElse(Array.emptyByteArray)
     val salt = Try(SegmentHeader.decode(bytes.take(Format.HeaderBytes)).salt).toOption
     val headers = Scan.of(bytes, salt, FrameHeader.decodeOfQueue).intactIn(bytes, 0).map(_.header).toSeq
     val published = headers.filter(_.kind == Format.Schema).map(h => h.schemaByte + h.frameBytes)

@@ -185,7 +185,7 @@ private[cecstore] final class SegmentScan(store: Store, file: String, val id: Lo
     unvouched.reverseIterator.takeWhile(_.header.continues).map(_.byte).toSeq.lastOption
 
   private def claimedBeyond: Long = {
-    val rest = try store.read(file, byte) catch { case _: FileNotFoundException => Array.emptyByteArray }
+    val rest = store.readIfThere(file, byte).getOrElse(Array.emptyByteArray)
     scan.intactIn(rest, byte).map(_.header.durableUpto).maxOption.getOrElse(0L)
   }
 
