@@ -128,7 +128,7 @@ def _read_once(folder: Folder, reader: SegmentReader, vouched: int) -> StateSegm
             [],
             Bad(SEGMENT_HEADER_BYTES, "a segment starts with its schema"),
         )
-    elif schema is not None and (fault := _fault_of_body(reader, schema)):
+    elif schema is not None and (fault := _fault_of_schema(reader, schema)):
         # Its header is sound, and says on which version the segment builds.
         frames, bad = [], Bad(SEGMENT_HEADER_BYTES, fault)
     file_bytes, claimed = reader.size(), max(vouched, scan.claimed)
@@ -156,10 +156,10 @@ def _read_once(folder: Folder, reader: SegmentReader, vouched: int) -> StateSegm
     )
 
 
-def _fault_of_body(reader: SegmentReader, schema: FrameHeader) -> str:
-    """Return the reason why the body of a segment's SCHEMA frame is not sound; empty if it is."""
+def _fault_of_schema(reader: SegmentReader, schema: FrameHeader) -> str:
+    """Return the reason why a segment's schema is not sound; empty if it is, and then kept."""
     try:
-        reader.body_at(SEGMENT_HEADER_BYTES, schema)
+        reader.schema(schema)
     except BadHeader as error:
         return str(error)
     return ""
