@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 from cec_store.errors import CecError
 from cec_store.format.frame import FrameHeader
+from cec_store.format.scan import Bad
+from cec_store.inspector.damage.faults import Fault, kind_of
 from cec_store.storage.stores.store import Store
 
 _AT_ONCE = 8
@@ -40,6 +42,22 @@ def read_all(store: Store, parts: Iterable[Wanted]) -> Generator[Read, None, Non
     with ThreadPoolExecutor(_AT_ONCE) as threads:
         while some := [*islice(left, _AT_ONCE)]:
             yield from threads.map(read, some)
+
+
+def segment_fault(
+    problem: Exception | Bad, path: str, first: int | None = None, end: int | None = None
+) -> Fault:
+    """Return the fault of a segment whose object is not there, or whose frames end too soon.
+
+    Its records have the offsets from ``first`` up to ``end``.
+    """
+    if isinstance(problem, Bad):
+        kind = "version" if problem.newer else "frame-damaged"
+        return Fault(kind, path, problem.byte, problem.reason, True, first, end)
+    if isinstance(problem, FileNotFoundError):
+        what = "an object that a commit names is missing"
+        return Fault("segment-missing", path, 0, what, True, first, end)
+    return Fault(kind_of(problem), path, 0, str(problem), True, first, end)
 
 
 def part_of(segment: dict[str, Any]) -> Wanted:

@@ -11,10 +11,11 @@ from cec_store.format.by_reference.segment_frames import frames_of
 from cec_store.format.frame import FrameHeader
 from cec_store.format.scan import Bad
 from cec_store.format.schema import RecordKind
-from cec_store.inspector.damage.faults import Fault, kind_of
+from cec_store.inspector.damage.faults import Fault
 from cec_store.inspector.damage.reference_objects import (
     part_of,
     read_all,
+    segment_fault,
 )
 from cec_store.inspector.measuring.extents import ExtentReport
 from cec_store.inspector.measuring.log_history import LogHistory, SegmentUse
@@ -81,14 +82,8 @@ def _headers(
     for segment, data in zip(segments, read_all(store, map(part_of, segments)), strict=True):
         path = f"{store.url}/{segment['file']}"
         begin(segment["bytes"])
-        if isinstance(data, FileNotFoundError):
-            what = "an object that a commit names is missing"
-            yield Fault("segment-missing", path, 0, what, True)
-        elif isinstance(data, Exception):
-            yield Fault(kind_of(data), path, 0, str(data), True)
-        else:
-            for item in frames_of(segment, data):
-                if isinstance(item, Bad):
-                    yield Fault("frame-damaged", path, item.byte, item.reason, True)
-                else:
-                    yield item.header
+        if not isinstance(data, bytes):
+            yield segment_fault(data, path)
+            continue
+        for item in frames_of(segment, data):
+            yield segment_fault(item, path) if isinstance(item, Bad) else item.header

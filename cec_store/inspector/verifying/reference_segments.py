@@ -25,6 +25,7 @@ from cec_store.inspector.damage.reference_objects import (
     Wanted,
     claims_of,
     read_all,
+    segment_fault,
 )
 from cec_store.inspector.verifying.one_writer import OneWriterChecks
 from cec_store.inspector.verifying.results import BytesSoFar, TotalBytes, Verification
@@ -105,14 +106,8 @@ class SegmentChecks:
     def _check(self, counts: _Found, segment: dict[str, Any], data: Read) -> None:
         path = f"{self._store.url}/{segment['file']}"
         first, end = segment["first_offset"], segment["first_offset"] + segment["records"]
-        if isinstance(data, FileNotFoundError):
-            what = "an object that a commit names is missing"
-            counts.faults.append(Fault("segment-missing", path, 0, what, True, first, end))
-            if self._one_writer is not None:
-                self._one_writer.lose(end)
-            return
-        if isinstance(data, CecError):
-            counts.faults.append(Fault(kind_of(data), path, 0, str(data), True, first, end))
+        if not isinstance(data, bytes):
+            counts.faults.append(segment_fault(data, path, first, end))
             if self._one_writer is not None:
                 self._one_writer.lose(end)
             return
@@ -144,9 +139,7 @@ class SegmentChecks:
         first, end = segment["first_offset"], segment["first_offset"] + segment["records"]
         for item in frames_of(segment, data):
             if isinstance(item, Bad):
-                kind = "version" if item.newer else "frame-damaged"
-                fault = Fault(kind, path, item.byte, item.reason, True, first, end)
-                counts.faults.append(fault)
+                counts.faults.append(segment_fault(item, path, first, end))
             elif item.problem:
                 fault = Fault("body-checksum", path, item.byte, item.problem, True, first, end)
                 counts.faults.append(fault)
