@@ -232,7 +232,10 @@ def test_a_query_reads_a_commit_once(spark: Any, planned: Path) -> None:
         # The newest is proven, and the next one asked for: none is read for the rows in it.
         assert {*commit_reads(planned)} == {3, 4}
         queue.append(pa.table({"n": [3]}))
-    assert sorted(row.n for row in rows.collect()) == [0, 1, 2, 3]
+    # Collected again, a query reads what was planned, and proves that it is this queue still.
+    assert sorted(row.n for row in rows.collect()) == [0, 1, 2]
+    assert commit_reads(planned) == [3]
+    assert sorted(row.n for row in rows.select("n").collect()) == [0, 1, 2, 3]
 
 
 def wait_for(is_done: Callable[[], bool]) -> None:

@@ -167,9 +167,11 @@ private[cecstore] final class ReferenceLog(val store: Store) extends Logging {
   /** The frames of a segment, where they stand in a commit that was read lately. */
   def inlineRows(segment: Segment): Option[Array[Byte]] = recent.rows(segment)
 
-  /** Salt and ends of a commit, without a request where it was read lately; none as for [[kept]]. */
-  def ends(number: Long, floor: Long): Option[(Long, IndexedSeq[Long])] =
-    recent.ends(number).orElse(kept(number, floor).map(RecentCommits.endsOf))
+  /** Salt and ends of a commit up to a state of this queue, mostly without a request; none as for [[kept]]. */
+  def ends(number: Long, floor: Long): Option[CommitEnds] = {
+    val mayBeDeleted = 0 < number && number < floor
+    recent.ends(number).filterNot(_ => mayBeDeleted).orElse(kept(number, floor).map(recent.add))
+  }
 
   /** One commit, if it is there. */
   def at(number: Long): Option[LogObject] = commit(number)
@@ -226,7 +228,9 @@ private[cecstore] final class ReferenceLog(val store: Store) extends Logging {
     }
     val all = parts(number, None, Nil)
     all.find(_.logId != all.last.logId).foreach(stranger => throw damaged(stranger.number, "a commit of another queue"))
-    try QueueState.of(all) catch { case e: BadState => throw inconsistent(number, e.getMessage) }
+    val state = try QueueState.of(all) catch { case e: BadState => throw inconsistent(number, e.getMessage) }
+    all.foreach(recent.add)
+    state
   }
 
   /** The commit of this salt, with what came since an earlier one where it says that. None: whichever it is. */
@@ -239,7 +243,6 @@ private[cecstore] final class ReferenceLog(val store: Store) extends Logging {
     if (number != 0 && !found.previous.exists(_._1 == number - 1)) {
       throw damaged(number, "it does not name the commit before it")
     }
-    recent.add(found)
     found.atOnce
   }
 
@@ -369,15 +372,17 @@ private final class RecentCommits {
   private val bytesMax = 8L << 20
   private val endsMax = 4096
   private val objects = mutable.LinkedHashMap.empty[String, Array[Byte]]
-  private val allEnds = mutable.LinkedHashMap.empty[Long, (Long, IndexedSeq[Long])]
+  private val allEnds = mutable.LinkedHashMap.empty[Long, CommitEnds]
   private var size = 0L
 
-  def add(commit: LogObject): Unit = synchronized {
-    allEnds(commit.number) = RecentCommits.endsOf(commit)
+  def add(commit: LogObject): CommitEnds = synchronized {
+    val added = CommitEnds(commit.salt, commit.commit.ends.toIndexedSeq)
+    allEnds(commit.number) = added
     if (allEnds.size > endsMax) allEnds.remove(allEnds.head._1)
+    added
   }
 
-  def ends(number: Long): Option[(Long, IndexedSeq[Long])] = synchronized(allEnds.get(number))
+  def ends(number: Long): Option[CommitEnds] = synchronized(allEnds.get(number))
 
   def addRows(commit: LogObject, bytes: Array[Byte]): Unit = {
     val name = Names.commit(commit.number)
@@ -392,9 +397,8 @@ private final class RecentCommits {
   }
 }
 
-private object RecentCommits {
-  def endsOf(commit: LogObject): (Long, IndexedSeq[Long]) = (commit.salt, commit.commit.ends.toIndexedSeq)
-}
+/** A commit of a history that is known, without its segments. */
+private[cecstore] final case class CommitEnds(salt: Long, ends: IndexedSeq[Long])
 
 private[cecstore] object ReferenceLog {
   private val Attempts = 8
@@ -428,20 +432,21 @@ private[cecstore] object Behind {
 
 /**
  * Finds the commit that holds the last record before a position. Ends never fall from one commit to the next, so it is
- * found by halves; a few commits are remembered, so that a reader that goes on asks for none or few. For one thread.
+ * found by halves; a reader that goes on asks for none or few. For one thread.
  */
 private[cecstore] final class CommitSearch(log: ReferenceLog) {
-  private val known = mutable.LongMap.empty[(Long, IndexedSeq[Long])]
+  /** Commits between which the last position was found. */
+  private var known = Set.empty[Long]
 
   /** The first commit up to `state`, of those that are left, with every record below these offsets. */
   def behind(state: QueueState, offsets: Map[Int, Long]): Behind = {
     // Of one that was deleted it is not known.
-    def isReached(number: Long): Boolean = of(number, state).exists { case (_, ends) =>
-      offsets.forall { case (n, offset) => offset <= ends.lift(n).getOrElse(0L) }
+    def isReached(number: Long): Boolean = log.ends(number, state.floor).exists { commit =>
+      offsets.forall { case (n, offset) => offset <= commit.ends.lift(n).getOrElse(0L) }
     }
-    known(state.number) = (state.salt, state.commit.ends.toIndexedSeq)
-    var low = known.keysIterator.filter(n => n < state.number && !isReached(n)).maxOption.getOrElse(-1L)
-    var high = known.keysIterator.filter(n => low < n && n <= state.number).min
+    val before = known.filter(_ < state.number)
+    var low = before.filterNot(isReached).maxOption.getOrElse(-1L)
+    var high = before.filter(_ > low).minOption.getOrElse(state.number)
     def look(middle: Long): Boolean = {
       val isIt = isReached(middle)
       if (isIt) high = middle else low = middle
@@ -453,14 +458,7 @@ private[cecstore] final class CommitSearch(log: ReferenceLog) {
     def next = if (isKnownBelow) low + step else high - step
     while (low < next && next < high && look(next) != isKnownBelow) step *= 2
     while (high - low > 1) look((low + high) / 2)
-    val found = Behind(high, of(high, state).get._1)
-    known.filterInPlace((n, _) => n == low || n == high || n == state.number)
-    found
-  }
-
-  private def of(number: Long, state: QueueState): Option[(Long, IndexedSeq[Long])] = known.get(number).orElse {
-    val found = log.ends(number, state.floor)
-    found.foreach(known(number) = _)
-    found
+    known = Set(low, high) - -1L
+    Behind(high, log.ends(high, state.floor).get.salt)
   }
 }
