@@ -118,7 +118,7 @@ private[cecstore] final class SliceReader(store: Store, queue: PlannedQueue, fie
     wanted: Wanted) extends PartitionReader[ColumnarBatch] {
   private val columns = new FrameColumns(fields.fields)
   /** Without them the rows are read, which tells what has become of the queue. */
-  private val inline =
+  private lazy val inline =
     if (group.isReadAtOnce || group.inline.isEmpty || queue.isThere(store)) group.inline else Map.empty[(String, Long), Array[Byte]]
   private var segments = for (slice <- group.slices.iterator; segment <- slice.segments.iterator) yield (slice, segment)
   private var segment: Segment = _
