@@ -26,31 +26,34 @@ class CommitSearch:
 
         That is the first one that is left, where it was deleted.
         """
+        salts = {state.number: state.salt}
+
+        def is_reached(number: int) -> bool:
+            commit = self._log.ends(number, state.floor)
+            if commit is None:
+                return False  # of one that was deleted it is not known
+            salts[number] = commit.salt
+            return all(
+                offset <= (commit.ends[n] if n < len(commit.ends) else 0)
+                for n, offset in offsets.items()
+            )
+
         known = [n for n in self._known if n < state.number]
-        below = (n for n in known if not self._is_reached(n, state, offsets))
-        low = max(below, default=-1)
+        low = max((n for n in known if not is_reached(n)), default=-1)
         high = min((n for n in known if n > low), default=state.number)
         is_known_below, step = low >= 0, 1
         # A reader that goes on is near the last position, a new one near the end.
         while low < (middle := low + step if is_known_below else high - step) < high:
-            is_reached = self._is_reached(middle, state, offsets)
-            low, high = (low, middle) if is_reached else (middle, high)
-            if is_reached == is_known_below:
+            is_it = is_reached(middle)
+            low, high = (low, middle) if is_it else (middle, high)
+            if is_it == is_known_below:
                 break
             step *= 2
         while high - low > 1:
             middle = (low + high) // 2
-            is_reached = self._is_reached(middle, state, offsets)
-            low, high = (low, middle) if is_reached else (middle, high)
+            low, high = (low, middle) if is_reached(middle) else (middle, high)
         self._known = {low, high} - {-1}
-        commit = self._log.ends(high, state.floor)
-        assert commit is not None, "no commit before the one found is asked for again"
-        return Behind(high, commit.salt)
-
-    def _is_reached(self, number: int, state: QueueState, offsets: Mapping[int, int]) -> bool:
-        """Return whether a commit has these records; of one that was deleted it is not known."""
-        ends = self.ends(state, number)
-        return ends is not None and _reaches(ends, offsets)
+        return Behind(high, salts[high])
 
     def first_beyond(self, state: QueueState, offsets: Mapping[int, int]) -> int:
         """Return the first commit with a record at or beyond one of the offsets of its partition.
@@ -76,7 +79,3 @@ class CommitSearch:
 
 def _has_more(ends: Sequence[int], offsets: Mapping[int, int]) -> bool:
     return any(end > offsets.get(n, 0) for n, end in enumerate(ends))
-
-
-def _reaches(ends: Sequence[int], offsets: Mapping[int, int]) -> bool:
-    return all(offset <= (ends[n] if n < len(ends) else 0) for n, offset in offsets.items())

@@ -440,8 +440,10 @@ private[cecstore] final class CommitSearch(log: ReferenceLog) {
 
   /** The first commit up to `state`, of those that are left, with every record below these offsets. */
   def behind(state: QueueState, offsets: Map[Int, Long]): Behind = {
+    val salts = mutable.LongMap(state.number -> state.salt)
     // Of one that was deleted it is not known.
     def isReached(number: Long): Boolean = log.ends(number, state.floor).exists { commit =>
+      salts(number) = commit.salt
       offsets.forall { case (n, offset) => offset <= commit.ends.lift(n).getOrElse(0L) }
     }
     val before = known.filter(_ < state.number)
@@ -459,6 +461,6 @@ private[cecstore] final class CommitSearch(log: ReferenceLog) {
     while (low < next && next < high && look(next) != isKnownBelow) step *= 2
     while (high - low > 1) look((low + high) / 2)
     known = Set(low, high) - -1L
-    Behind(high, log.ends(high, state.floor).get.salt)
+    Behind(high, salts(high))
   }
 }
