@@ -28,11 +28,9 @@ from cec_store.queues.output_queue import OutputQueue
 from cec_store.state_logs.segments import STATE_SCHEMA, is_state_log
 from cec_store.state_logs.state_log import StateLog
 from cec_store.storage.folder import Folder, FolderTree
-from cec_store.storage.local import LocalFolder
 from cec_store.storage.paths import AnyPath
 from cec_store.storage.stores.folders import folder_at, store_of
 from cec_store.storage.stores.store import Store
-from cec_store.storage.stores.store_folder import StoreFolder
 
 
 @overload
@@ -187,7 +185,7 @@ def _layout(
     if ledger is not None and (partitions is not None or not ledger.has_one_writer):
         return ledger.store, ledger
     if ledger is None and store is not None and partitions is not None:
-        if mode != "r" and isinstance(folder, (LocalFolder, StoreFolder)):
+        if mode != "r":
             refuse_what_is_there(folder, store)
         return store, None
     if key_columns:

@@ -35,7 +35,6 @@ from cec_store.state_logs.sizing import (
     SMALL_EXTENT_RECORDS,
     index_bytes,
 )
-from cec_store.storage.local import LocalFolder
 
 _LONG = 4
 """Extent over open windows above which footprints do not keep up; docs/production/monitoring.md."""
@@ -67,7 +66,7 @@ def state_lines(place: Place, session: SparkSession) -> Iterator[Diagnosis]:
         lines = [*_batches(checkpoint), *_kept_otherwise(checkpoint, session)]
         told = {line.what for line in lines}
         yield from lines
-        if isinstance(place.folder, LocalFolder):
+        if place.folder.appends:
             line = not_seen_by_executors(session, place.path)
             if line is not None:
                 yield line

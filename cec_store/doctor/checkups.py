@@ -20,8 +20,7 @@ from cec_store.doctor.session_rules import session_lines
 from cec_store.doctor.spark_session import SparkSession, session_here
 from cec_store.errors import CecError, NotAQueue
 from cec_store.inspector.places.places import Place, place_at
-from cec_store.storage.local import LocalFolder
-from cec_store.storage.stores.folders import AnyFolder, StorageOptions, folder_at
+from cec_store.storage.stores.folders import AnyFolder, StorageOptions, folder_at, local_of
 
 
 def machine_checkup(given: Mapping[str, str], variables: Variables = VARIABLES) -> Checkup:
@@ -51,8 +50,9 @@ def place_checkup(
     about_folder: list[Diagnosis] = []
     try:
         folder = folder_at(path, options)
-        if folder.exists() and isinstance(folder, LocalFolder):
-            about_folder += folder_lines(folder, path)
+        local = local_of(folder)
+        if local is not None and local.exists():
+            about_folder += folder_lines(local, path)
     except CecError as error:
         return Checkup("folder", path, (of_error(error, path),))
     if (options or {}).get("single_writer"):

@@ -15,7 +15,6 @@ from cec_store.inspector.places.places import Place, PlaceKind
 from cec_store.ledger.commit_chain import chain_at
 from cec_store.log.notes import refuse_if_held
 from cec_store.queues.lags import ConsumerState
-from cec_store.storage.local import LocalFolder
 from cec_store.storage.names import manifest_epoch_of
 
 _IDLE_S = 86_400
@@ -48,7 +47,7 @@ def queue_lines(place: Place) -> Iterator[Diagnosis]:
 
 def _writer(place: Place) -> Iterator[Diagnosis]:
     folder = place.folder
-    if not isinstance(folder, LocalFolder):
+    if not folder.appends:
         if any(manifest_epoch_of(name) is not None for name in folder.names()):
             what = "a copy of a queue of local files: it is read here, and not appended to"
             advice = "append to it on its own disk, or make a queue here"

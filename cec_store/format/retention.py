@@ -38,6 +38,11 @@ class RetentionMode(IntEnum):
     BYTES = 3
     """Rows beyond so many bytes."""
 
+    @property
+    def has_value(self) -> bool:
+        """Return True for a length of time or a size."""
+        return self in (RetentionMode.TIME, RetentionMode.BYTES)
+
 
 @dataclass(frozen=True)
 class Retention:
@@ -131,8 +136,8 @@ class KeptRetention:
         if not is_sound or version != _VERSION:
             raise damaged_retention(path, 0, "the queue's retention fails its checksum")
         _, _, _, mode, log_id, value, set_us, _ = _LAYOUT.unpack(data)
-        has_value = mode in (RetentionMode.TIME, RetentionMode.BYTES)
-        if mode not in set(RetentionMode) or has_value != (0 < value < _VALUE_END):
+        has_value = 0 < value < _VALUE_END
+        if mode not in set(RetentionMode) or RetentionMode(mode).has_value != has_value:
             raise upgrade_needed(path, f"retention {mode} of {value}")
         return cls(log_id, Retention(RetentionMode(mode), value), set_us)
 

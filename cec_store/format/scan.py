@@ -11,6 +11,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from cec_store.errors import CorruptLog, UnsupportedVersion, upgrade_needed
 from cec_store.format.frame import (
     FRAME_HEADER_BYTES,
     FRAME_MAGIC_BYTES,
@@ -39,6 +40,22 @@ class Bad:
     reason: str
     newer: bool = False
     """A sound frame of a later format: to be refused, not cut."""
+
+    @classmethod
+    def of(cls, byte: int, error: BadHeader) -> Bad:
+        """Return the place at which this was raised."""
+        return cls(byte, str(error), isinstance(error, NewerVersion))
+
+    def refusal(self, path: str) -> CorruptLog | UnsupportedVersion:
+        """Return the error for a place of a file that ought to be sound."""
+        if self.newer:
+            return upgrade_needed(path, f"byte {self.byte}: {self.reason}")
+        return CorruptLog(path, self.byte, self.reason)
+
+
+def refusal(path: str, byte: int, error: BadHeader) -> CorruptLog | UnsupportedVersion:
+    """Return the error for what ought to be sound at this byte of a file."""
+    return Bad.of(byte, error).refusal(path)
 
 
 @dataclass(frozen=True)
@@ -74,7 +91,7 @@ def whole_frames(
             if prove is not None:
                 prove(byte, header)
         except BadHeader as error:
-            yield Bad(byte, str(error), isinstance(error, NewerVersion))
+            yield Bad.of(byte, error)
             return
         yield byte, header
         byte = next_byte

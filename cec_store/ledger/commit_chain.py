@@ -19,9 +19,7 @@ from cec_store.log.epochs import read_manifest
 from cec_store.log.frames import LogEnd
 from cec_store.log.segment import SegmentReader, SegmentReaders
 from cec_store.storage.folder import Folder
-from cec_store.storage.names import LOG_FOLDER, is_log_folder
 from cec_store.storage.stores.folders import store_of
-from cec_store.storage.stores.store import Store
 from cec_store.values import Address
 
 
@@ -31,14 +29,14 @@ class CommitChain(QueueChain):
     def __init__(self, folder: Folder, ledger: ReferenceLog) -> None:
         """Raises :class:`NotAQueue`, :class:`CorruptLog` or :class:`UnsupportedVersion`."""
         self.folder = folder
-        self._ledger = ledger
+        self.ledger = ledger
         self._readers = SegmentReaders()
         state = ledger.open()
         self._schema = ledger.schema(state)
         self._take(state)
 
     def _take(self, state: QueueState) -> None:
-        commits = InlineCommits.of(state, self._ledger.store.url)
+        commits = InlineCommits.of(state, self.ledger.store.url)
         self._state, self._commits = state, commits
         self._segments: Sequence[int] = commits.numbers.tolist() or [state.number]
         for number in [n for n in self._readers if n < self._segments[0]]:
@@ -79,7 +77,7 @@ class CommitChain(QueueChain):
             CorruptLog: a commit is missing or damaged.
             QueueReplaced: another queue stands here now, or an older copy, or none.
         """
-        state = self._ledger.refresh(self._state, proving=proving)
+        state = self.ledger.refresh(self._state, proving=proving)
         if state is not self._state:
             self._take(state)
         return self._end
@@ -93,7 +91,7 @@ class CommitChain(QueueChain):
 
     def add(self, commit_after: Callable[[QueueState], ReferenceObject | None]) -> LogEnd:
         """Add a commit to the ledger, as :meth:`.ReferenceLog.add` does, and go to its end."""
-        self._take(self._ledger.add(self._state, commit_after))
+        self._take(self.ledger.add(self._state, commit_after))
         return self._end
 
     def schema(self) -> RecordSchema:
@@ -119,8 +117,8 @@ class CommitChain(QueueChain):
         if segment_id not in self._readers:
             rows = self._commits.row(self._index_of(segment_id))
             self._readers[segment_id] = CommitReader(
-                self._ledger.store.url,
-                self._ledger.read,
+                self.ledger.store.url,
+                self.ledger.read,
                 self._state.log_id,
                 rows,
                 self._schema,
@@ -131,8 +129,8 @@ class CommitChain(QueueChain):
         return reader
 
     def _is_trimmed(self, number: int) -> bool:
-        state = self._ledger.refresh(self._state)
-        return number not in InlineCommits.of(state, self._ledger.store.url).numbers
+        state = self.ledger.refresh(self._state)
+        return number not in InlineCommits.of(state, self.ledger.store.url).numbers
 
     def _index_of(self, segment_id: int) -> int:
         numbers = self._commits.numbers
@@ -203,14 +201,10 @@ def chain_at(folder: Folder, ledger: ReferenceLog | None = None) -> QueueChain:
         return Chain(folder)
     except NotAQueue:
         store = store_of(folder)
-        if store is not None and any(map(is_log_folder, _folders_in(store))):
-            # Which says that the commit that makes it is lost.
-            return CommitChain(folder, ReferenceLog(store))
+        lost = None if store is None else ReferenceLog(store)
+        if lost is not None and lost.newest_number() is not None:
+            return CommitChain(folder, lost)  # which says that the commit that makes it is lost
         raise
-
-
-def _folders_in(store: Store) -> list[str]:
-    return [entry.name for entry in store.list(LOG_FOLDER) if entry.is_folder]
 
 
 def log_id_at(folder: Folder) -> bytes:

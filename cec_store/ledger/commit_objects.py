@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from threading import Lock
+from typing import NamedTuple
 
 import pyarrow.compute as pc
 
-from cec_store.errors import CorruptLog, upgrade_needed
+from cec_store.errors import CorruptLog
 from cec_store.format.by_reference.commits import WRITER_SETTING, ReferenceObject
 from cec_store.format.frame import (
     SEGMENT_HEADER_BYTES,
     BadHeader,
-    NewerVersion,
     SegmentHeader,
     decode_segment_header,
 )
+from cec_store.format.scan import refusal
 from cec_store.format.schema import RecordSchema
 from cec_store.ledger.commit_mark import CommitMark
 from cec_store.ledger.queue_state import QueueState
@@ -31,8 +32,16 @@ from cec_store.values import MIN_TIMESTAMP_US
 
 _KEPT_BYTES_MAX = 8 << 20
 """Bytes of commits that are kept for who reads their rows: many groups of 1 MiB."""
-_FOLLOWED_MAX = 4096
-"""Followed commits of which salt and ends are remembered."""
+_ENDS_MAX = 4096
+"""Commits of which salt and ends are remembered."""
+
+
+class CommitEnds(NamedTuple):
+    """A commit of a history that is known, without its segments."""
+
+    salt: int
+    ends: tuple[int, ...]
+    """Next offset of each partition."""
 
 
 class CommitObjects:
@@ -45,8 +54,8 @@ class CommitObjects:
         """Commit 0, where it was read."""
         self._kept: dict[str, bytes] = {}
         """The last commits that were read and hold rows, the oldest read first."""
-        self._followed_ends: dict[int, tuple[int, tuple[int, ...]]] = {}
-        """Salt and ends of the last commits that were followed, by number."""
+        self._ends: dict[int, CommitEnds] = {}
+        """The last commits that were opened, followed or searched, by number."""
         self._keeping = Lock()
         """Held by whoever adds to these two."""
 
@@ -143,10 +152,8 @@ class CommitObjects:
             return decode_segment_header(data)
         except FileNotFoundError:
             return None
-        except NewerVersion as error:
-            raise upgrade_needed(self._path(number), str(error)) from None
         except BadHeader as error:
-            raise CorruptLog(self._path(number), 0, str(error)) from None
+            raise refusal(self._path(number), 0, error) from None
 
     def _commit(self, number: int, *, keeping: bool = False) -> ReferenceObject:
         name = commit_object_name(number)
@@ -158,11 +165,16 @@ class CommitObjects:
 
     def _keep(self, name: str, data: bytes, commit: ReferenceObject) -> None:
         """Keep a commit that is followed, for who looks for positions or reads its rows next."""
-        with self._keeping:
-            self._followed_ends[commit.number] = (commit.salt, commit.commit.ends)
-            if len(self._followed_ends) > _FOLLOWED_MAX:
-                del self._followed_ends[next(iter(self._followed_ends))]
+        self._keep_ends(commit)
         self._keep_rows(name, data, commit)
+
+    def _keep_ends(self, commit: ReferenceObject) -> CommitEnds:
+        kept = CommitEnds(commit.salt, commit.commit.ends)
+        with self._keeping:
+            self._ends[commit.number] = kept
+            if len(self._ends) > _ENDS_MAX:
+                del self._ends[next(iter(self._ends))]
+        return kept
 
     def _keep_rows(self, name: str, data: bytes, commit: ReferenceObject) -> None:
         if not pc.any(pc.equal(commit.segments.column("file"), name)).as_py():
@@ -172,9 +184,16 @@ class CommitObjects:
             while sum(map(len, self._kept.values())) > _KEPT_BYTES_MAX:
                 del self._kept[next(iter(self._kept))]
 
-    def followed(self, number: int) -> tuple[int, tuple[int, ...]] | None:
-        """Return salt and ends of a commit that was followed lately, and ``None`` of others."""
-        return self._followed_ends.get(number)
+    def ends(self, number: int, floor: int) -> CommitEnds | None:
+        """Return salt and ends of a commit, mostly without a request; raises as :meth:`kept`.
+
+        ``None`` where it was deleted. It is one up to a state of this queue.
+        """
+        may_be_deleted = 0 < number < floor
+        known = None if may_be_deleted else self._ends.get(number)
+        if known is None and (commit := self.kept(number, floor)) is not None:
+            known = self._keep_ends(commit)
+        return known
 
     def read(self, name: str, byte: int, size: int) -> bytes:
         """Return bytes of an object of the queue, without a request where a follower has read it.

@@ -21,7 +21,7 @@ from cec_store.format.frame import (
 from cec_store.format.scan import Bad, Numbers
 from cec_store.format.schema import RecordSchema
 from cec_store.ledger.queue_state import QueueState
-from cec_store.log.segment import BadFrame, SegmentReader, refusal
+from cec_store.log.segment import BadFrame, SegmentReader
 from cec_store.log.segment_file import SegmentFile
 from cec_store.storage.names import LOG_FOLDER, commit_object_name
 
@@ -168,7 +168,7 @@ class CommitReader(SegmentReader):
         try:
             yield from self.frames()
         except BadFrame as error:
-            raise refusal(self, error.bad) from None
+            raise error.bad.refusal(self.path) from None
 
     def first_frame(self) -> FrameHeader:
         """Return the header of the first frame; raises as :meth:`proven_frames`."""

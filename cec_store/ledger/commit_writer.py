@@ -197,10 +197,8 @@ class CommitWriter:
         """Trim what the retention says, and delete old commits; an error is logged, not raised."""
         try:
             clock_us = self._clock_and_entropy.clock_us
-            self._state = trimmed(self._log, self._log.store, self._state, Wanted(), clock_us)
-            if self._state.floor > self._floor:
-                floor = delete_commits(self._log.store, self._log, self._state)
-                self._floor = floor or self._floor
+            self._state = trimmed(self._log, self._state, Wanted(), clock_us)
+            self._floor = delete_commits(self._log, self._state, self._floor)
         except CecError as error:
             _log.warning("%s is not kept small: %s", self.folder.path, error)
 

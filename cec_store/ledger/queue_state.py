@@ -74,6 +74,10 @@ class QueueState:
         """Salt of commit ``number``, by which it is known again."""
         return self.salts[self.number]
 
+    def files(self) -> set[str]:
+        """Return the names of all objects that count, or were taken away lately."""
+        return {name for part in (self.live, self.gone) for name in part["file"].to_pylist()}
+
     def segments_of(self, partition: int) -> pa.Table:
         """Return the live segments of a partition in the order of their offsets.
 

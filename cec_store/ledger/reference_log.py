@@ -230,9 +230,12 @@ class ReferenceLog(CommitObjects):
         if strangers:
             raise CorruptLog(self._path(strangers[0]), 0, "a commit of another queue")
         try:
-            return QueueState.of(parts)
+            state = QueueState.of(parts)
         except ValueError as error:
             raise self._inconsistent(number, str(error)) from error
+        for part in parts:
+            self._keep_ends(part)
+        return state
 
     def _part(self, number: int, salt: int | None, floor: int) -> ReferenceObject | None:
         """Return the commit of this salt, with what came since an earlier one where it says that.

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cec_store.errors import CorruptLog, OutOfRange, upgrade_needed
+from cec_store.errors import OutOfRange, upgrade_needed
 from cec_store.format.by_reference.commits import WRITER_SETTING, ReferenceObject
-from cec_store.format.by_reference.segment_frames import BadPlace, frames_of
+from cec_store.format.by_reference.segment_frames import frames_of
 from cec_store.format.retention import FOREVER, Retention, RetentionMode
+from cec_store.format.scan import Bad
 from cec_store.ledger.commit_reader import InlineCommits
 from cec_store.ledger.queue_state import QueueState
 from cec_store.ledger.reference_commits import (
@@ -25,8 +26,6 @@ from cec_store.ledger.reference_log import ReferenceLog
 from cec_store.ledger.registrations import effects_saved
 from cec_store.storage.names import commit_object_name
 from cec_store.storage.stores.store import Store
-
-_BY_SIZE = (RetentionMode.TIME, RetentionMode.BYTES)
 
 
 def retention_of(state: QueueState, path: str) -> Retention:
@@ -68,7 +67,7 @@ class Wanted:
     def __post_init__(self) -> None:
         if self.before is not None and self.keep is not None:
             raise ValueError("a trim is asked for offsets, a length of time or a size: one of it")
-        if self.keep is not None and self.keep.mode not in _BY_SIZE:
+        if self.keep is not None and not self.keep.mode.has_value:
             raise ValueError(f"keep={self.keep}: a length of time or a size")
 
 
@@ -89,7 +88,7 @@ def limits(store: Store, state: QueueState, bounds: Wanted, now_us: int) -> dict
         below = _checked(store.url, bounds.before, ends)
     elif keep is None:
         retention = bounds.retention or retention_of(state, store.url)
-        if retention.mode in _BY_SIZE:
+        if retention.mode.has_value:
             keep, needed = retention, {}
         elif retention.mode is RetentionMode.FOREVER or not needed:
             return {}
@@ -117,20 +116,20 @@ def _rebuilt_from(store: Store, state: QueueState) -> int:
     name = commit_object_name(rows.number)
     data = store.read(name, rows.byte, rows.bytes)
     *_, last = frames_of(rows._asdict(), data)
-    if isinstance(last, BadPlace):
-        raise CorruptLog(f"{store.url}/{name}", last.byte, last.reason)
+    if isinstance(last, Bad):
+        raise last.refusal(f"{store.url}/{name}")
     return min(rows.first_offset, last.header.end_offset - last.header.extent_records)
 
 
 def trimmed(
-    log: ReferenceLog, store: Store, state: QueueState, bounds: Wanted, clock_us: Callable[[], int]
+    log: ReferenceLog, state: QueueState, bounds: Wanted, clock_us: Callable[[], int]
 ) -> QueueState:
     """Take away whole segments, and return the queue after it; raises as :func:`limits`."""
 
     def commit(now: QueueState) -> ReferenceObject | None:
         # Looked at anew for each try: whoever has registered since comes first.
         now_us = clock_us()
-        return trim_after(now, limits(store, now, bounds, now_us), now_us)
+        return trim_after(now, limits(log.store, now, bounds, now_us), now_us)
 
     return log.add(log.refresh(state), commit)
 

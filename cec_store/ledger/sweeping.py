@@ -17,7 +17,7 @@ from cec_store.storage.names import DATA_FOLDER, LOG_FOLDER, commit_object_name
 from cec_store.storage.stores.store import Store
 
 
-def sweep_gone(store: Store, log: ReferenceLog, state: QueueState, after: int) -> int:
+def sweep_gone(log: ReferenceLog, state: QueueState, after: int) -> int:
     """Delete what merges and trims behind commit ``after`` took away a grace period ago.
 
     Returns the last commit whose objects are all deleted. A state that was opened by a
@@ -25,7 +25,7 @@ def sweep_gone(store: Store, log: ReferenceLog, state: QueueState, after: int) -
     """
     swept = after
     numbers = sorted({n for n in state.gone.column("removed_at").to_pylist() if n > after})
-    older_than_us = store_now_us(store) - GRACE_US if numbers else 0
+    older_than_us = store_now_us(log.store) - GRACE_US if numbers else 0
     for number in numbers:
         if log.made_us(number) > older_than_us:
             break
@@ -34,27 +34,27 @@ def sweep_gone(store: Store, log: ReferenceLog, state: QueueState, after: int) -
         # A file may hold several segments, of which some still count. Commits go when they are old.
         is_needed = pc.is_in(files, value_set=state.live.column("file"))
         is_kept = pc.or_(is_needed, pc.starts_with(files, f"{LOG_FOLDER}/"))
-        store.delete(files.filter(pc.invert(is_kept)).unique().to_pylist())
+        log.store.delete(files.filter(pc.invert(is_kept)).unique().to_pylist())
         swept = number
     return swept
 
 
-def delete_commits(store: Store, log: ReferenceLog, state: QueueState) -> int:
+def delete_commits(log: ReferenceLog, state: QueueState, done: int = 0) -> int:
     """Delete the commits before the last one that says all there is, but for commit 0.
 
     Those stay whose inline frames count, or counted after that one. All stay until it is older than
-    the grace period. Returns its number, and 0 as long as it is not.
+    the grace period. Returns its number; ``done``, what this returned before, as long as it is not.
 
     Raises:
         CorruptLog: that one is missing or damaged.
     """
     floor = state.floor
-    if not floor or log.made_us(floor) > store_now_us(store) - GRACE_US:
-        return 0
+    if floor <= done or log.made_us(floor) > store_now_us(log.store) - GRACE_US:
+        return done
     if log.commit(floor).since is not None:  # else it would not have fitted into a frame
         old = (commit_object_name(number) for number in log.numbers_below(floor) if number)
-        kept = {name for part in (state.live, state.gone) for name in part["file"].to_pylist()}
-        store.delete(name for name in old if name not in kept)
+        kept = state.files()
+        log.store.delete(name for name in old if name not in kept)
     return floor
 
 
@@ -87,13 +87,11 @@ def rubbish(store: Store, state: QueueState, older_than_us: int) -> Iterator[tup
     sound header is not ours, and stays.
     """
     named = set(state.live.column("file").to_pylist())
-    for folder in _folders(store, DATA_FOLDER):
-        for entry in store.list(folder):
-            name = f"{folder}/{entry.name}"
-            if not entry.is_folder and name not in named:
-                made_us = _made_us(store, name)
-                if made_us is not None and made_us <= older_than_us:
-                    yield name, made_us
+    for name, _ in data_objects(store):
+        if name not in named:
+            made_us = _made_us(store, name)
+            if made_us is not None and made_us <= older_than_us:
+                yield name, made_us
 
 
 def perhaps_named(log: ReferenceLog, state: QueueState, made_us: Mapping[str, int]) -> set[str]:
@@ -120,13 +118,14 @@ def perhaps_named(log: ReferenceLog, state: QueueState, made_us: Mapping[str, in
     return left
 
 
-def _folders(store: Store, above: str) -> Iterator[str]:
-    """Yield the names of the batches' folders, which are two levels below ``above``."""
-    for query in store.list(above):
-        if query.is_folder:
-            for batch in store.list(f"{above}/{query.name}"):
-                if batch.is_folder:
-                    yield f"{above}/{query.name}/{batch.name}"
+def data_objects(store: Store) -> Iterator[tuple[str, int]]:
+    """Yield name and bytes of each object in the folders of batches, whoever has left it."""
+    for query in store.list(DATA_FOLDER):
+        for batch in store.list(f"{DATA_FOLDER}/{query.name}") if query.is_folder else ():
+            folder = f"{DATA_FOLDER}/{query.name}/{batch.name}"
+            for entry in store.list(folder) if batch.is_folder else ():
+                if entry.size is not None:
+                    yield f"{folder}/{entry.name}", entry.size
 
 
 def _made_us(store: Store, name: str) -> int | None:

@@ -18,10 +18,10 @@ from cec_store.format.frame import (
     decode_segment_header,
 )
 from cec_store.format.manifest import Manifest
-from cec_store.format.scan import Bad, intact_headers
+from cec_store.format.scan import intact_headers, refusal
 from cec_store.log.epochs import read_manifest
 from cec_store.log.notes import read_notes
-from cec_store.log.segment import SegmentReader, refusal
+from cec_store.log.segment import SegmentReader
 from cec_store.storage.folder import Folder
 from cec_store.storage.names import (
     durable_epoch_of,
@@ -160,7 +160,7 @@ def prove_noted(noted: DurableEnd, reader: SegmentReader) -> int:
         if header.durable_upto > noted.byte:
             raise BadHeader(f"it vouches for byte {header.durable_upto}")
     except NewerVersion as error:
-        raise refusal(reader, Bad(byte, str(error), newer=True)) from None
+        raise refusal(reader.path, byte, error) from None
     except BadHeader as error:
         what = f"{error}; the log was on disk up to byte {noted.byte}"
         raise CorruptLog(reader.path, byte, what, RESTORE_ADVICE) from None

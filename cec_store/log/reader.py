@@ -20,14 +20,13 @@ from cec_store.format.frame import (
     BadHeader,
     FrameHeader,
     FrameType,
-    NewerVersion,
 )
 from cec_store.format.records import concat
-from cec_store.format.scan import Bad
+from cec_store.format.scan import refusal
 from cec_store.format.schema import RecordSchema
 from cec_store.log.frames import Frame, LogEnd
 from cec_store.log.positions import Bounds
-from cec_store.log.segment import BadFrame, SegmentReader, refusal
+from cec_store.log.segment import BadFrame, SegmentReader
 from cec_store.storage.folder import Folder
 from cec_store.values import Address
 
@@ -137,8 +136,7 @@ class LogReader(ABC):
                 raise BadHeader("a segment starts with its schema")
             return header
         except BadHeader as error:
-            newer = isinstance(error, NewerVersion)
-            raise refusal(reader, Bad(SEGMENT_HEADER_BYTES, str(error), newer)) from None
+            raise refusal(reader.path, SEGMENT_HEADER_BYTES, error) from None
 
     def first_offset(self, segment_id: int | None = None) -> int:
         """Offset of the first record of a segment; of the oldest by default."""
@@ -151,7 +149,7 @@ class LogReader(ABC):
         try:
             return reader.schema(reader.header_at(SEGMENT_HEADER_BYTES))
         except BadHeader as error:
-            raise CorruptLog(reader.path, SEGMENT_HEADER_BYTES, str(error)) from None
+            raise refusal(reader.path, SEGMENT_HEADER_BYTES, error) from None
 
     # -- frames -------------------------------------------------------------------------------
 
@@ -173,7 +171,7 @@ class LogReader(ABC):
                         last = Frame(Address(segment_id, at), header)
                         yield last
             except BadFrame as error:
-                raise refusal(reader, error.bad) from None
+                raise error.bad.refusal(reader.path) from None
             if last is not None and last.header.continues:
                 raise CorruptLog(
                     reader.path, last.next_address.byte, "the segment ends within a step"
@@ -193,7 +191,7 @@ class LogReader(ABC):
             if header.type != FrameType.BATCH:
                 raise BadHeader(f"expected records, found a frame of type {header.type}")
         except BadHeader as error:
-            raise CorruptLog(reader.path, address.byte, str(error)) from None
+            raise refusal(reader.path, address.byte, error) from None
         return Frame(address, header)
 
     def before(self, frame: Frame) -> Frame | None:
@@ -250,7 +248,7 @@ class LogReader(ABC):
         try:
             return reader.body_at(frame.address.byte, frame.header, backward)
         except BadHeader as error:
-            raise CorruptLog(reader.path, frame.address.byte, str(error)) from None
+            raise refusal(reader.path, frame.address.byte, error) from None
 
     def records_of(self, frames: Sequence[tuple[Frame, pa.Buffer]]) -> pa.RecordBatch:
         """The records of frames that follow on one another, as one batch.
@@ -275,7 +273,7 @@ class LogReader(ABC):
         try:
             schema = reader.schema(first.header)
         except BadHeader as error:
-            raise CorruptLog(reader.path, first.address.byte, str(error)) from None
+            raise refusal(reader.path, first.address.byte, error) from None
         return decode_together([(frame.header, body) for frame, body in frames], schema)
 
     def _decoded(
@@ -293,7 +291,7 @@ class LogReader(ABC):
                 keep_dictionaries,
             )  # fmt: skip
         except BadHeader as error:
-            raise CorruptLog(reader.path, frame.address.byte, str(error)) from None
+            raise refusal(reader.path, frame.address.byte, error) from None
 
     # -- searching without an index -----------------------------------------------------------
 

@@ -19,6 +19,7 @@ from cec_store.errors import (
 from cec_store.format.bodies import Body
 from cec_store.format.frame import BadHeader, FrameType
 from cec_store.format.manifest import Manifest
+from cec_store.format.scan import refusal
 from cec_store.format.schema import RecordSchema
 from cec_store.log.epochs import (
     claim_epoch,
@@ -194,7 +195,7 @@ def schema_of(tail: Tail) -> RecordSchema:
     try:
         return tail.reader.schema(header)
     except BadHeader as error:
-        raise CorruptLog(tail.reader.path, byte, str(error)) from None
+        raise refusal(tail.reader.path, byte, error) from None
 
 
 def cursor_behind(tail: Tail) -> Cursor:

@@ -5,23 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from cec_store.errors import (
-    CorruptLog,
-    OutOfRange,
-    StorageError,
-    UnsupportedVersion,
-    upgrade_needed,
-)
+from cec_store.errors import CorruptLog, OutOfRange, StorageError
 from cec_store.format.checksum import crc32c
 from cec_store.format.frame import (
     SEGMENT_HEADER_BYTES,
     BadHeader,
     FrameHeader,
-    NewerVersion,
     SegmentHeader,
     decode_segment_header,
 )
-from cec_store.format.scan import Bad, Numbers
+from cec_store.format.scan import Bad, Numbers, refusal
 from cec_store.log.segment_file import SegmentFile
 from cec_store.storage.folder import AppendFile, Folder
 from cec_store.storage.names import segment_name
@@ -49,10 +42,8 @@ class SegmentReader(SegmentFile):
             self.header = decode_segment_header(data)
         except FileNotFoundError:
             raise CorruptLog(self.path, 0, "the segment is missing") from None
-        except NewerVersion as error:
-            raise upgrade_needed(self.path, str(error)) from None
         except BadHeader as error:
-            raise CorruptLog(self.path, 0, str(error)) from None
+            raise refusal(self.path, 0, error) from None
         if self.header.segment_id != segment_id:
             raise CorruptLog(self.path, 0, f"the file is segment {self.header.segment_id}")
         self.salt: int = self.header.salt
@@ -167,10 +158,3 @@ class SegmentWriter:
 
     def close(self) -> None:
         self._file.close()
-
-
-def refusal(reader: SegmentReader, bad: Bad) -> CorruptLog | UnsupportedVersion:
-    """The error for a frame that ought to be sound."""
-    if bad.newer:
-        return upgrade_needed(reader.path, f"byte {bad.byte}: {bad.reason}")
-    return CorruptLog(reader.path, bad.byte, bad.reason)

@@ -12,12 +12,11 @@ from cec_store.format.frame import (
     BadHeader,
     FrameHeader,
     FrameType,
-    NewerVersion,
 )
-from cec_store.format.scan import Bad
+from cec_store.format.scan import refusal
 from cec_store.log.forward_scan import ForwardScan, running_crcs_of
 from cec_store.log.known_end import prove_noted
-from cec_store.log.segment import SegmentReader, refusal
+from cec_store.log.segment import SegmentReader
 
 
 @dataclass(frozen=True)
@@ -85,7 +84,7 @@ def read_tail(
     if verdict is Verdict.DAMAGE and end != bad.byte:
         raise CorruptLog(reader.path, end, f"{reason}, and yet the segment is said to be")
     if verdict.is_refused:
-        raise refusal(reader, bad)
+        raise bad.refusal(reader.path)
     frames = whole
     # A segment is published only when its SCHEMA frame is on disk.
     published = frames[0][0] + frames[0][1].frame_bytes if frames else SEGMENT_HEADER_BYTES
@@ -111,6 +110,5 @@ def _first_frame(reader: SegmentReader) -> tuple[int, FrameHeader]:
         header = reader.header_at(SEGMENT_HEADER_BYTES)
         reader.body_at(SEGMENT_HEADER_BYTES, header)
     except BadHeader as error:
-        newer = isinstance(error, NewerVersion)
-        raise refusal(reader, Bad(SEGMENT_HEADER_BYTES, str(error), newer)) from None
+        raise refusal(reader.path, SEGMENT_HEADER_BYTES, error) from None
     return SEGMENT_HEADER_BYTES, header

@@ -8,7 +8,7 @@ from cec_store.format.frame import NONE, SEGMENT_HEADER_BYTES, FrameHeader, Fram
 from cec_store.log.forward_scan import ForwardScan
 from cec_store.log.frames import Frame, LogEnd
 from cec_store.log.known_end import prove_noted
-from cec_store.log.segment import SegmentReader, refusal
+from cec_store.log.segment import SegmentReader
 from cec_store.values import Address
 
 _ATTEMPTS = 4
@@ -73,7 +73,7 @@ class VisibleEnd:
             if attempts == _ATTEMPTS:
                 if self._noted is not None and not self._scan.bad.newer:
                     prove_noted(self._noted, self._scan.reader)
-                raise refusal(self._scan.reader, self._scan.bad)
+                raise self._scan.bad.refusal(self._scan.reader.path)
             # The writer may have been in the middle of this very frame, or may have gone on since:
             # only a place that stays bad is damage.
             before = self._scan.bad.byte

@@ -10,9 +10,9 @@ and the keys that closed after T need not be looked up.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -69,19 +69,20 @@ class Recovery:
         )
 
 
-class Recovering(Protocol):
-    """Function that brings a runner's operator to the log's end: :func:`recover`, or another."""
+class Restart(NamedTuple):
+    """A runner of a log that is not empty, before its operator has come to the log's end."""
 
-    def __call__(
-        self,
-        operator: Operator,
-        sources: Sequence[Source],
-        chain: LogReader,
-        checkpointer: Checkpointer,
-        acknowledging: Acknowledging,
-        step_rows_max: int,
-    ) -> Recovery:
-        """Output goes on from :attr:`Recovery.replay_upto`."""
+    operator: Operator
+    sources: Sequence[Source]
+    chain: LogReader
+    checkpointer: Checkpointer
+    acknowledging: Acknowledging
+    step_rows_max: int
+
+
+Recovering = Callable[[Restart], Recovery]
+"""Brings the operator to the log's end, as :func:`recover` does; output goes on from
+:attr:`Recovery.replay_upto`."""
 
 
 @dataclass(frozen=True)
@@ -157,16 +158,9 @@ def preload(operator: Operator, sources: Sequence[Source], start: Ints, stop: In
     return rows
 
 
-def recover(
-    operator: Operator,
-    sources: Sequence[Source],
-    chain: LogReader,
-    checkpointer: Checkpointer,
-    acknowledging: Acknowledging,
-    step_rows_max: int,
-    warm: WarmState | None = None,
-) -> Recovery:
+def recover(restart: Restart, warm: WarmState | None = None) -> Recovery:
     """Bring a fresh operator, or one that was kept ``warm``, to where the log's end stands."""
+    operator, sources, chain, checkpointer, acknowledging, step_rows_max = restart
     began = time.perf_counter()
     if warm is None:
         restored = restore(operator, chain, checkpointer)

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from cec_store.checkpoints.checkpointer import Checkpointer
 from cec_store.checkpoints.determinants import determinants_since
 from cec_store.errors import RecoveryError
 from cec_store.format.columns import Ints
@@ -21,23 +20,15 @@ from cec_store.format.records import inputs_of
 from cec_store.format.schema import input_column
 from cec_store.log.frames import Frame
 from cec_store.log.reader import LogReader
-from cec_store.operators.acknowledging import Acknowledging
 from cec_store.operators.choosing import steps_again
-from cec_store.operators.contract import Operator, Source
+from cec_store.operators.contract import Source
 from cec_store.operators.inputs.sources import steps_of
-from cec_store.operators.recovery import Recovery
+from cec_store.operators.recovery import Recovery, Restart
 from cec_store.operators.taxonomy import Chance
 from cec_store.values import Extent
 
 
-def process_again(
-    operator: Operator,
-    sources: Sequence[Source],
-    chain: LogReader,
-    checkpointer: Checkpointer,
-    acknowledging: Acknowledging,
-    step_rows_max: int,
-) -> Recovery:
+def process_again(restart: Restart) -> Recovery:
     """Bring an empty operator to where the log's end stands.
 
     Where an input has no consumer all of it is taken again. In operators that are not
@@ -46,6 +37,7 @@ def process_again(
     Raises:
         RecoveryError: the log was written with checkpoints, or an input is shorter than it was.
     """
+    operator, sources, chain, _, acknowledging, step_rows_max = restart
     began = time.perf_counter()
     start = acknowledging.start(0)
     last = chain.last()

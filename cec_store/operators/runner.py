@@ -28,7 +28,7 @@ from cec_store.operators.frame_builder import Footprinting, FrameBuilder
 from cec_store.operators.inputs.input_queues import note_input_queues
 from cec_store.operators.inputs.merge import BATCH_ROWS_MAX
 from cec_store.operators.inputs.sources import consumers_of
-from cec_store.operators.recovery import Recovering, Recovery, recover
+from cec_store.operators.recovery import Recovering, Recovery, Restart, recover
 from cec_store.operators.reprocessing import process_again
 from cec_store.operators.taxonomy import Chance
 from cec_store.queues.appendable_queue import AppendableQueue
@@ -143,9 +143,10 @@ class Runner:
         else:
             get_back = recovering or (recover if checkpoints else process_again)
             _log.info("%s: recovery begins, at offset %d", queue.folder.path, self._end_offset)
-            self.recovery = get_back(
+            restart = Restart(
                 operator, sources, chain, self.checkpointer, self._acknowledging, step_rows_max
             )
+            self.recovery = get_back(restart)
             _log.info("%s: %s", queue.folder.path, self.recovery.summary)
             self._position = np.array(self.recovery.replay_upto)
             self._choosing.go_on(chain)

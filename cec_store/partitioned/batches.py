@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
@@ -22,14 +21,16 @@ from cec_store.ledger.queue_state import QueueState
 from cec_store.ledger.reference_commits import batch_after
 from cec_store.ledger.reference_log import ReferenceLog
 from cec_store.ledger.reference_trims import retention_of
-from cec_store.partitioned.by_reference.reference_queue import open_or_make, refuse_one_writer
-from cec_store.partitioned.by_reference.segment_objects import SegmentMaker
-from cec_store.partitioned.by_reference.upkeep import Upkeep
-from cec_store.partitioned.making import (
-    refuse_what_is_there,
+from cec_store.partitioned.by_reference.reference_queue import (
+    open_or_make,
+    refuse_one_writer,
     require_as_stored,
 )
+from cec_store.partitioned.by_reference.segment_objects import SegmentMaker, forget
+from cec_store.partitioned.by_reference.upkeep import Upkeep
+from cec_store.partitioned.making import refuse_what_is_there
 from cec_store.queues.appendable_queue import now_us
+from cec_store.queues.retention import warn_of_other_retention
 from cec_store.storage.folder import FolderTree
 from cec_store.storage.names import data_folder_name
 from cec_store.storage.stores.store import Store
@@ -85,12 +86,6 @@ def write_segments(
     return made
 
 
-def forget(store: Store, names: Sequence[str]) -> None:
-    """Delete objects that no commit will name; those that stay take up room and do no more harm."""
-    with suppress(StorageError):
-        store.delete(names)
-
-
 class BatchCommitter:
     """Commits batches to one queue, beside any number of others. For one thread."""
 
@@ -119,7 +114,7 @@ class BatchCommitter:
         self._queries: set[str] = set()
         """Queries of batches committed here: only the first of each may have been tried before."""
         self._state = self._opened(retention)
-        self._upkeep = Upkeep(store, self._log, self.schema, clock_us)
+        self._upkeep = Upkeep(self._log, self.schema, clock_us)
 
     def _opened(self, retention: Retention | None) -> QueueState:
         try:
@@ -131,12 +126,9 @@ class BatchCommitter:
         stored = self._log.schema(state)
         self.schema = require_as_stored(stored, self.schema, self._store.url)
         self._log.prove_creates()
-        kept = retention_of(state, self._store.url)
-        if retention not in (None, kept):
-            _log.warning(
-                "%s: its retention is %s, not %s; change it by set_retention or "
-                "`cec-store consumers --retention`", self._store.url, kept, retention,
-            )  # fmt: skip
+        if retention is not None:
+            kept = retention_of(state, self._store.url)
+            warn_of_other_retention(self._store.url, kept, retention)
         return state
 
     def commit(
@@ -195,12 +187,7 @@ class BatchCommitter:
         return [f"{folder}/{entry.name}" for entry in entries if not entry.is_folder]
 
     def _forget_unnamed(self, names: Iterable[str]) -> None:
-        named = {
-            name
-            for table in (self._state.live, self._state.gone)
-            for name in table.column("file").to_pylist()
-        }
-        forget(self._store, sorted(set(names) - named))
+        forget(self._store, sorted(set(names) - self._state.files()))
 
     def _say_repeated(
         self, state: QueueState, query: str, batch: int, segments: Sequence[Segment], advice: str

@@ -17,8 +17,7 @@ from cec_store.log.selection import METADATA_COLUMNS, Selection
 from cec_store.partitioned.by_reference.reference_queue import ReferenceQueue
 from cec_store.partitioned.offsets import Offsets, Positions
 from cec_store.partitioned.plain_queue import PlainQueue
-from cec_store.partitioned.whole_queue import schema_of_rows
-from cec_store.storage.local import LocalFolder
+from cec_store.partitioned.whole_queue import refuse_positions, schema_of_rows
 from cec_store.values import MAX_TIMESTAMP_US, Position, to_timestamp_us
 
 _PAUSE_S = 0.02
@@ -59,20 +58,14 @@ class Following(Iterator[pa.RecordBatch], AsyncIterator[pa.RecordBatch]):
         self._selection = replace(selection, since=_moment(selection), from_moment=None)
         if last is not None:
             self._offsets = self._last(last)
-        is_local = (
-            queue.store.appends
-            if isinstance(queue, ReferenceQueue)
-            else isinstance(queue.folder, LocalFolder)
-        )
-        self._pause_s = _PAUSE_S if is_local else _STORE_PAUSE_S
+        self._pause_s = _PAUSE_S if queue.is_local else _STORE_PAUSE_S
 
     # -- where it begins ----------------------------------------------------------------------
 
     def _starts(self, selection: Selection) -> Offsets:
         """Return the first offset of each partition that can be selected."""
         queue, ends = self._queue, self._queue.ends()
-        if queue.is_partitioned and selection.positions():
-            raise ValueError(f"{queue.path} has partitions: give moments, not positions")
+        refuse_positions(queue, selection)
         starts = {}
         for number, end in ends.items():
             start = queue.first(number)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from cec_store.errors import CorruptLog, NotAQueue, SchemaMismatch
-from cec_store.format.schema import RecordSchema
+from cec_store.errors import CorruptLog, NotAQueue
 from cec_store.ledger.reference_log import ReferenceLog
 from cec_store.log.epochs import newest_epoch
-from cec_store.storage.folder import FolderTree
+from cec_store.storage.folder import Folder
 from cec_store.storage.names import (
     CONSUMERS_FOLDER,
     DATA_FOLDER,
@@ -24,7 +23,7 @@ _MADE_LATER = (DATA_FOLDER, CONSUMERS_FOLDER)
 """Folders in which objects are only made once the queue has its first commit."""
 
 
-def refuse_what_is_there(folder: FolderTree, store: Store) -> None:
+def refuse_what_is_there(folder: Folder, store: Store) -> None:
     """See that a queue may be made in a folder: it is empty, or making one was begun there.
 
     Raises:
@@ -64,23 +63,3 @@ def _first_object(store: Store, folder: str) -> str | None:
         if first is not None:
             return first
     return None
-
-
-def require_as_stored(stored: RecordSchema, schema: RecordSchema, path: str) -> RecordSchema:
-    """Return the queue's own schema, in which all is written.
-
-    Raises:
-        SchemaMismatch: a queue that has columns is to have others.
-    """
-    if not stored.is_as(schema):
-        raise SchemaMismatch(
-            f"{path}: the queue's columns are\n{_described(stored)}\nnot\n{_described(schema)}"
-        )
-    return stored
-
-
-def _described(schema: RecordSchema) -> str:
-    column = schema.timestamp_column
-    keys = ", ".join(schema.key_columns)
-    columns = schema.data.remove_metadata()
-    return f"{columns}\n(timestampColumn {column or 'none'}; keyColumns {keys or 'none'})"

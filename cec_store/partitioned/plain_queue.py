@@ -41,6 +41,10 @@ class PlainQueue:
         return self.folder.path
 
     @property
+    def is_local(self) -> bool:
+        return self.folder.appends
+
+    @property
     def queue_id(self) -> str:
         """Its id: 32 hex digits."""
         return self._chain.queue_id

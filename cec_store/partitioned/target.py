@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 import pyarrow as pa
 
 from cec_store.format.schema import RecordSchema
-from cec_store.partitioned.batches import BatchCommitter, Segment, forget, write_segments
+from cec_store.partitioned.batches import BatchCommitter, Segment, write_segments
+from cec_store.partitioned.by_reference.segment_objects import forget
 from cec_store.partitioned.write_options import WriteOptions
 from cec_store.storage.stores.folders import AnyFolder, folder_at, store_of
 from cec_store.storage.stores.store import Store

@@ -27,6 +27,12 @@ def schema_of_rows(schema: RecordSchema, selection: Selection, path: str) -> pa.
     return pa.schema([*(data.field(name) for name in names), *metadata], data.metadata)
 
 
+def refuse_positions(queue: PlainQueue | ReferenceQueue, selection: Selection) -> None:
+    """Raise ``ValueError`` for positions in a queue of many partitions."""
+    if queue.is_partitioned and selection.positions():
+        raise ValueError(f"{queue.path} has partitions: give moments, not positions")
+
+
 def read_whole(
     queue: PlainQueue | ReferenceQueue,
     selection: Selection,
@@ -44,8 +50,7 @@ def read_whole(
         CorruptLog: damage; from the reader, once everything before it has been returned.
     """
     ends = queue.ends()
-    if queue.is_partitioned and selection.positions():
-        raise ValueError(f"{queue.path} has partitions: give moments, not positions")
+    refuse_positions(queue, selection)
     parts = [
         (number, _within(queue, number, end, selection))
         for number, end in ends.items()

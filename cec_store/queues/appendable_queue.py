@@ -15,7 +15,6 @@ from cec_store.format.retention import FOREVER, Retention
 from cec_store.format.schema import RecordSchema
 from cec_store.ledger.commit_chain import CommitChain, chain_at, ledger_at, log_id_at
 from cec_store.ledger.commit_writer import CommitWriter, open_by_commits
-from cec_store.ledger.queue_state import QueueState
 from cec_store.ledger.reference_log import ReferenceLog
 from cec_store.ledger.reference_trims import Wanted, retention_of, trimmed, with_retention
 from cec_store.log.chain import QueueChain
@@ -34,11 +33,8 @@ from cec_store.queues.trimming import Asked, Retaining, trim
 from cec_store.queues.user_rows import records_of, refuse_other_times
 from cec_store.storage.folder import Folder, Lock
 from cec_store.storage.forking import OwnProcess
-from cec_store.storage.local import LocalFolder
 from cec_store.storage.names import WRITER_LOCK
-from cec_store.storage.stores.folders import store_of
-from cec_store.storage.stores.store import Store
-from cec_store.storage.stores.store_folder import StoreFolder
+from cec_store.storage.stores.folders import local_of, store_of
 from cec_store.values import Position
 
 MODES = ("r", "a", "x")
@@ -116,7 +112,7 @@ class AppendableQueue(ConsumableQueue):
     ) -> tuple[LogWriter | CommitWriter, Lock | None]:
         store = store_of(self.folder)
         is_by_commits = ledger is not None and ledger.has_one_writer
-        if store is not None and (is_by_commits or isinstance(self.folder, StoreFolder)):
+        if store is not None and (is_by_commits or not self.folder.appends):
             return self._open_commits(ledger or ReferenceLog(store), schema, retention), None
         exists = newest_epoch(self.folder) is not None
         if not exists and schema is None:
@@ -125,8 +121,8 @@ class AppendableQueue(ConsumableQueue):
             raise FileExistsError(f"{self.folder.path}: there is a queue already")
         if not exists:
             self._check_free()
-        if isinstance(self.folder, LocalFolder):
-            self.folder.check_mount()
+        if (local := local_of(self.folder)) is not None:
+            local.check_mount()
         self.folder.make()
         lock = None
         try:
@@ -289,10 +285,8 @@ class AppendableQueue(ConsumableQueue):
         if isinstance(writer, CommitWriter):
             self.check_writer()
             bounds = Wanted(None if asked.before is None else {0: asked.before}, asked.keep)
-            store, state = self._commits()
-            return trimmed(ReferenceLog(store), store, state, bounds, self._clock_us).commit.starts[
-                0
-            ]
+            chain = self._commits()
+            return trimmed(chain.ledger, chain.state, bounds, self._clock_us).commit.starts[0]
         self.check_writer()  # before the queue that is there now is asked what may go
         return trim(
             self.folder,
@@ -324,17 +318,16 @@ class AppendableQueue(ConsumableQueue):
         self._writing()
         kept = Retention.of(retention)
         if isinstance(self._writer, CommitWriter):
-            store, state = self._commits()
-            with_retention(ReferenceLog(store), state, kept, self._clock_us())
+            chain = self._commits()
+            with_retention(chain.ledger, chain.state, kept, self._clock_us())
         else:
             write_retention(self.folder, kept, self._clock_us())
 
-    def _commits(self) -> tuple[Store, QueueState]:
-        """Return the store and the newest state of a queue by commits."""
-        store, chain = store_of(self.folder), self.chain()
-        assert store is not None
+    def _commits(self) -> CommitChain:
+        """Return a reader of its own of a queue by commits."""
+        chain = self.chain()
         assert isinstance(chain, CommitChain)
-        return store, chain.state
+        return chain
 
     # -- state --------------------------------------------------------------------------------
 

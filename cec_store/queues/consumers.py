@@ -25,7 +25,6 @@ from cec_store.storage.names import (
 )
 from cec_store.storage.publishing import publish_file
 from cec_store.storage.retrying import retry_while_busy
-from cec_store.storage.stores.store_folder import StoreFolder
 from cec_store.values import Position, to_offset
 
 _LOCK_WAIT_S = 10.0
@@ -71,7 +70,7 @@ def consumers_locked(folder: Folder) -> Iterator[None]:
         QueueLocked: somebody has held it for ten seconds.
         QueueReplaced: the queue was removed.
     """
-    if isinstance(folder, StoreFolder):
+    if not folder.appends:
         yield
         return
     try:

@@ -19,7 +19,6 @@ from cec_store.storage.folder import Folder
 from cec_store.storage.names import acknowledgement_name, segment_name
 
 _log = logging.getLogger(__name__)
-_BY_SIZE = (RetentionMode.TIME, RetentionMode.BYTES)
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ class Asked:
     """Time or size to keep: only older records, or those beyond it, may go."""
 
     def __post_init__(self) -> None:
-        is_size = self.keep is None or self.keep.mode in _BY_SIZE
+        is_size = self.keep is None or self.keep.mode.has_value
         if not is_size or (self.keep is not None and self.before is not None):
             raise ValueError("a trim is asked for an offset, a length of time or a size: one of it")
 
@@ -86,7 +85,7 @@ def plan_trim(
     if asked == NOTHING_ASKED:
         if retention is None:
             retention = read_retention(folder)
-        if retention.mode in _BY_SIZE:
+        if retention.mode.has_value:
             keep = retention
         if retention.mode is not RetentionMode.CONSUMERS:
             needed = {}

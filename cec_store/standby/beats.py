@@ -26,7 +26,6 @@ from cec_store.standby.lease_format import (
     encode_beat,
     rows_name,
 )
-from cec_store.storage.folder import Folder
 from cec_store.storage.local import LocalFolder
 from cec_store.storage.opened_once import OpenedOnce, Shared
 from cec_store.storage.regular_files import FILE_MODE
@@ -158,17 +157,14 @@ def _environment(path: str, create: bool, locks: bool) -> lmdb.Environment:
         )  # fmt: skip
 
 
-def beats_of(
-    store: Store, folder: Folder, tenure: Tenure, *, create: bool = False, locks: bool = True
-) -> Beats:
+def beats_of(store: Store, tenure: Tenure, *, create: bool = False, locks: bool = True) -> Beats:
     """Return the beats of a tenure; ``create`` makes them, for its holder.
 
-    ``folder`` is where ``store`` is rooted; it matters on local files alone. Without ``locks`` a
-    watcher writes nothing, and may be a user who may not write there.
+    Without ``locks`` a watcher writes nothing, and may be a user who may not write there.
     """
     if tenure.kept_in is KeptIn.LMDB:
-        assert isinstance(folder, LocalFolder), "LMDB is for this machine's disks"
-        return LmdbBeats(folder, tenure, create=create, locks=locks)
+        assert store.appends, "LMDB is for this machine's disks"
+        return LmdbBeats(LocalFolder(store.url), tenure, create=create, locks=locks)
     return ObjectBeats(store, tenure)
 
 

@@ -24,8 +24,7 @@ from cec_store.storage.local import LocalFolder
 from cec_store.storage.names import LEASES_FOLDER
 from cec_store.storage.paths import AnyPath
 from cec_store.storage.stores.by_url import store_at
-from cec_store.storage.stores.folders import AnyFolder, StorageOptions, folder_at
-from cec_store.storage.stores.local_store import LocalStore
+from cec_store.storage.stores.folders import StorageOptions
 from cec_store.storage.stores.proving import prove_exclusive_creates
 from cec_store.storage.stores.retrying import Retries
 from cec_store.storage.stores.store import Store
@@ -43,7 +42,6 @@ class LeaseObjects:
         root = store_at(place, options)
         url = f"{root.url}/{LEASES_FOLDER}/{check_lease_name(name)}"
         self._store = store_at(url, options, retries=_RETRIES)
-        self._folder: AnyFolder = folder_at(url, options)
         self.url = url
         if not self._store.creates_exclusively:
             what = "two could hold a lease where nothing is created exclusively"
@@ -52,7 +50,7 @@ class LeaseObjects:
     @property
     def kept_in(self) -> KeptIn:
         """Storage that beats can have here."""
-        is_local = isinstance(self._folder, LocalFolder) and not self._folder.is_remote()
+        is_local = self._store.appends and not LocalFolder(self.url).is_remote()
         return KeptIn.LMDB if is_local else KeptIn.OBJECTS
 
     def tenure(self, number: int) -> Tenure | None:
@@ -111,11 +109,11 @@ class LeaseObjects:
         Raises:
             LeaseHeld: somebody else has taken this number, or a later one.
         """
-        if isinstance(self._store, LocalStore):
+        if self._store.appends:
             LocalFolder(self.url).make()
         else:
             prove_exclusive_creates(self._store)
-        beats = beats_of(self._store, self._folder, tenure, create=True)
+        beats = beats_of(self._store, tenure, create=True)
         try:
             # Write an LMDB row first, so that no watcher misses it. Beats that are objects come
             # after the tenure, so that a loser leaves none.
@@ -171,7 +169,7 @@ class LeaseObjects:
                 "which must not be read over a network; let both reach the place in the same way"
             )
         with suppress(FileNotFoundError):
-            return beats_of(self._store, self._folder, tenure, locks=locks)
+            return beats_of(self._store, tenure, locks=locks)
         return None
 
     def fenced(self, tenure: Tenure) -> Fenced:

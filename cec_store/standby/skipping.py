@@ -7,12 +7,10 @@ between the position of the log and the one at which its output continues.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
 
-from cec_store.checkpoints.checkpointer import Checkpointer
 from cec_store.checkpoints.rebuild import input_taken
 from cec_store.format.columns import Ints
 from cec_store.format.records import inputs_of
@@ -26,23 +24,15 @@ from cec_store.format.schema import (
 )
 from cec_store.log.frames import Frame, FrameMarks
 from cec_store.log.reader import LogReader
-from cec_store.operators.acknowledging import Acknowledging
-from cec_store.operators.contract import Operator, Source
-from cec_store.operators.recovery import Recovery
+from cec_store.operators.contract import Source
+from cec_store.operators.recovery import Recovery, Restart
 from cec_store.queues.appendable_queue import AppendableQueue
 from cec_store.values import Extent
 
 
-def skip(
-    queue: AppendableQueue,
-    operator: Operator,
-    sources: Sequence[Source],
-    chain: LogReader,
-    checkpointer: Checkpointer,
-    acknowledging: Acknowledging,
-    step_rows_max: int,
-) -> Recovery:
+def skip(queue: AppendableQueue, restart: Restart) -> Recovery:
     """Let the operator begin anew where its inputs end now: a :class:`.recovery.Recovering`."""
+    sources, chain, acknowledging = restart.sources, restart.chain, restart.acknowledging
     began_s = time.perf_counter()
     last = chain.last()
     stood = _stood_at(chain, last, len(sources))

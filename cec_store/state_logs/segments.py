@@ -25,7 +25,7 @@ from cec_store.format.schema import RecordSchema
 from cec_store.log.epochs import newest_claim
 from cec_store.log.forward_scan import ForwardScan, running_crcs_of
 from cec_store.log.frames import Frame
-from cec_store.log.segment import SegmentReader, refusal
+from cec_store.log.segment import SegmentReader
 from cec_store.storage.folder import Folder
 from cec_store.storage.names import WRITER_LOCK, segment_id_of, segment_name
 from cec_store.values import Address
@@ -128,7 +128,7 @@ def _read_once(folder: Folder, reader: SegmentReader, vouched: int) -> StateSegm
             [],
             Bad(SEGMENT_HEADER_BYTES, "a segment starts with its schema"),
         )
-    elif schema is not None and (fault := _fault_of_body(reader, schema)):
+    elif schema is not None and (fault := _fault_of_schema(reader, schema)):
         # Its header is sound, and says on which version the segment builds.
         frames, bad = [], Bad(SEGMENT_HEADER_BYTES, fault)
     file_bytes, claimed = reader.size(), max(vouched, scan.claimed)
@@ -151,15 +151,15 @@ def _read_once(folder: Folder, reader: SegmentReader, vouched: int) -> StateSegm
         ),
         end=bad.byte,
         reason="" if verdict is Verdict.CLEAN_END else bad.reason,
-        refusal=refusal(reader, bad) if verdict.is_refused else None,
+        refusal=bad.refusal(reader.path) if verdict.is_refused else None,
         running_crcs=running_crcs_of(reader.header, frames),
     )
 
 
-def _fault_of_body(reader: SegmentReader, schema: FrameHeader) -> str:
-    """Return the reason why the body of a segment's SCHEMA frame is not sound; empty if it is."""
+def _fault_of_schema(reader: SegmentReader, schema: FrameHeader) -> str:
+    """Return the reason why a segment's schema is not sound; empty if it is, and then kept."""
     try:
-        reader.body_at(SEGMENT_HEADER_BYTES, schema)
+        reader.schema(schema)
     except BadHeader as error:
         return str(error)
     return ""

@@ -10,6 +10,7 @@ import re
 
 from cec_store.errors import CecError, CorruptLog, NotAQueue, OutOfRange, UnsupportedVersion
 from cec_store.format.frame import NONE, SEGMENT_HEADER_BYTES, BadHeader
+from cec_store.format.scan import refusal
 from cec_store.format.schema import RecordSchema
 from cec_store.log.frames import Frame
 from cec_store.log.segment import SegmentReader, SegmentReaders
@@ -129,7 +130,7 @@ class StateTree:
             try:
                 reader.body_at(frame.address.byte, frame.header)
             except BadHeader as error:
-                raise CorruptLog(reader.path, frame.address.byte, str(error)) from None
+                raise refusal(reader.path, frame.address.byte, error) from None
             self._sound_bodies.add(frame.address)
 
     # -- which frame a version is -------------------------------------------------------------

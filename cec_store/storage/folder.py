@@ -47,6 +47,10 @@ class Folder(Protocol):
 
     path: str
 
+    @property
+    def appends(self) -> bool:
+        """Return True if files here can be appended to, renamed and locked; False in a store."""
+
     def exists(self) -> bool: ...
     def make(self) -> None: ...
     def names(self) -> list[str]: ...

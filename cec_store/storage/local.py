@@ -44,6 +44,8 @@ class LocalFolder:
     Modes of folders and files are those that the umask leaves, as of the files that Spark makes.
     """
 
+    appends = True
+
     def __init__(self, path: AnyPath) -> None:
         """Raises ``ValueError`` for a path that is empty or of another file system."""
         self.path = os.path.abspath(check_local(os.fsdecode(path)))

@@ -18,7 +18,6 @@ from cec_store.inspector.places.points import version_at
 from cec_store.inspector.showing.dump_filter import DumpFilter
 from cec_store.inspector.showing.dump_rows import DamageRow, FrameRow, NoteRow, Row
 from cec_store.inspector.showing.place_dump import PlaceDump
-from cec_store.storage.local import LocalFolder
 from cec_store.terminal.documents import document
 from cec_store.terminal.exit_status import DAMAGED, wrong_use
 from cec_store.terminal.screens import Screen
@@ -147,7 +146,7 @@ class _Show:
         self._as_json = as_json
         self._is_bare = is_bare
         self._is_alone = len(place.logs) == 1
-        self._poll_s = _POLL_S if isinstance(place.folder, LocalFolder) else _POLL_STORE_S
+        self._poll_s = _POLL_S if place.folder.appends else _POLL_STORE_S
         self._logs = {log.key: (log, _nothing()) for log in logs}
         self._log: Log | None = None
         self._lines = 0

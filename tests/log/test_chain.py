@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from cec_store.errors import CorruptLog, NotAQueue, OutOfRange
+from cec_store.errors import CorruptLog, NotAQueue, OutOfRange, UnsupportedVersion
 from cec_store.format.bodies import encode_body
 from cec_store.format.checksum import crc32c
 from cec_store.format.frame import NONE, FrameType
@@ -359,3 +359,21 @@ def test_records_are_arrow_batches() -> None:
     frame = chain.last()
     assert frame is not None
     assert isinstance(chain.records(frame), pa.RecordBatch)
+
+
+def test_a_frame_of_a_later_format_is_no_damage_to_who_walks_back() -> None:
+    folder = MemoryFolder({})
+    writer = create(folder, PLAIN, make_vectors.clock_and_entropy())
+    for stamp in range(3):
+        append(writer, stamp)
+    writer.sync()
+    first, second, last = scan(Chain(folder))
+    byte, data = second.address.byte, folder.files[segment_name(0)]
+    data[byte + 4] = 9  # the frame's type
+    sealed(data, byte, byte + 128)
+    chain = Chain(folder)  # begins at the durable end, and proves the last frame alone
+    assert chain.last() == last
+    with pytest.raises(UnsupportedVersion, match=f"byte {byte}: frame type 9.*upgrade"):
+        chain.before(last)
+    with pytest.raises(UnsupportedVersion, match=f"byte {byte}: frame type 9.*upgrade"):
+        chain.find_offset(first.header.end_offset)

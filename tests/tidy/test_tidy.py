@@ -173,6 +173,8 @@ ROOTS = (
 )  # fmt: skip
 MACHINE = "connectors.spark.setup.environment"
 NOUNLESS = {"utils", "util", "common", "helpers", "misc"}
+# What a place offers is asked of it (`appends`, `local_of`), outside storage never its class.
+STORES = {"LocalFolder", "StoreFolder", "LocalStore", "FsspecStore", "AnyFolder"}
 # The rooms of the Scala sources; a file imports only from its own and from those before it.
 SCALA_ROOMS = (
     "sparks", "local", "format", "columns", "log", "keys", "state", "replicas", "store",
@@ -296,6 +298,10 @@ def ban_breaks(name: str, source: str) -> list[str]:
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Call) and ast.unparse(node.func) in {"eval", "exec", "__import__"}:
             breaks.append(f"calls {ast.unparse(node.func)}")
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "isinstance":
+            kinds = {part.id for part in ast.walk(node.args[1]) if isinstance(part, ast.Name)}
+            if kinds & STORES and not name.startswith("storage."):
+                breaks.append(f"asks for the class of a store: {ast.unparse(node)}")
     return breaks
 
 
@@ -554,6 +560,9 @@ def test_scala_rule(source: str, caught: bool) -> None:
         ("cli", "from indexes import timestamp", True),
         ("cli", "from cec_store.indexes import timestamp", False),
         ("operators.utils", "", True),
+        ("log.pipeline", "isinstance(folder, (str, StoreFolder))", True),
+        ("log.pipeline", "isinstance(folder, str) or folder.appends", False),
+        ("storage.trees", "isinstance(folder, LocalFolder)", False),
     ],
 )
 def test_ban_rule(name: str, source: str, caught: bool) -> None:

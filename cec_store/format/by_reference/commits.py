@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import zstandard
 
-from cec_store.errors import CorruptLog, upgrade_needed
+from cec_store.errors import CorruptLog
 from cec_store.format.bodies import compress, inflated
 from cec_store.format.by_reference.commit_body import CommitBody
 from cec_store.format.by_reference.inline import (
@@ -37,7 +37,7 @@ from cec_store.format.frame import (
     decode_segment_header,
     follows,
 )
-from cec_store.format.scan import Bad, FramesInMemory, whole_frames
+from cec_store.format.scan import Bad, FramesInMemory, refusal, whole_frames
 from cec_store.format.schema import RecordSchema
 
 SINCE_STREAM = 2
@@ -313,10 +313,8 @@ class ReferenceObject:
                 number, header.log_id, commit, body.segments, header.created_us, header.salt,
                 after, since,
             ).placed(len(data))  # fmt: skip
-        except NewerVersion as error:
-            raise upgrade_needed(path, str(error)) from None
         except BadHeader as error:
-            raise CorruptLog(path, 0, str(error)) from None
+            raise refusal(path, 0, error) from None
         except (ValueError, OSError, zstandard.ZstdError) as error:
             what = f"a commit that says what cannot be: {error}"
             raise CorruptLog(path, SEGMENT_HEADER_BYTES, what) from error

@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cec_store.errors import CorruptLog, upgrade_needed
 from cec_store.format.bodies import Body
 from cec_store.format.by_reference.commit_body import SEGMENT_COLUMNS
 from cec_store.format.by_reference.whole_segment import FrameParts
@@ -18,12 +17,11 @@ from cec_store.format.frame import (
     BadHeader,
     FrameHeader,
     FrameType,
-    NewerVersion,
     decode_frame_header,
     decode_segment_header,
     follows,
 )
-from cec_store.format.scan import Bad, whole_frames
+from cec_store.format.scan import Bad, refusal, whole_frames
 from cec_store.storage.names import commit_object_name
 
 INLINE_BYTES_MAX = 256 << 10
@@ -110,10 +108,8 @@ def prove_chain(data: bytes, path: str) -> None:
     """
     try:
         running_crc = decode_segment_header(data).running_crc
-    except NewerVersion as error:
-        raise upgrade_needed(path, str(error)) from None
     except BadHeader as error:
-        raise CorruptLog(path, 0, str(error)) from None
+        raise refusal(path, 0, error) from None
 
     def prove(_: int, frame: FrameHeader) -> None:
         nonlocal running_crc
@@ -124,6 +120,4 @@ def prove_chain(data: bytes, path: str) -> None:
 
     for item in whole_frames(header_at, SEGMENT_HEADER_BYTES, len(data), None, prove):
         if isinstance(item, Bad):
-            if item.newer:
-                raise upgrade_needed(path, f"byte {item.byte}: {item.reason}")
-            raise CorruptLog(path, item.byte, item.reason)
+            raise item.refusal(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -23,18 +24,11 @@ class ReferencedFrame(NamedTuple):
     """Reason that the body cannot be believed; empty where it can."""
 
 
-class BadPlace(NamedTuple):
-    """Place at which the frames of a segment end before they should."""
+def frames_of(segment: dict[str, Any], data: bytes) -> Iterator[ReferencedFrame | Bad]:
+    """The BATCH frames of a segment, of which ``data`` has the bytes that its commit names.
 
-    byte: int
-    reason: str
-    is_newer: bool
-    first_offset: int
-    """Offset in the partition of the first record that is out of reach."""
-
-
-def frames_of(segment: dict[str, Any], data: bytes) -> Iterator[ReferencedFrame | BadPlace]:
-    """The BATCH frames of a segment, of which ``data`` has the bytes that its commit names."""
+    Bytes are those of the object.
+    """
     frames = FramesInMemory(data, segment["salt"])
     first_byte, offset = segment["byte"], segment["first_offset"]
 
@@ -44,7 +38,7 @@ def frames_of(segment: dict[str, Any], data: bytes) -> Iterator[ReferencedFrame 
 
     for item in whole_frames(frames.header_at, 0, segment["bytes"], Numbers(), prove):
         if isinstance(item, Bad):
-            yield BadPlace(first_byte + item.byte, item.reason, item.newer, offset)
+            yield replace(item, byte=first_byte + item.byte)
             return
         byte, header = item
         if header.type == FrameType.BATCH:

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from cec_store.errors import CorruptLog, upgrade_needed
 from cec_store.format.bodies import Body, decode_body
 from cec_store.format.checksum import crc32c
 from cec_store.format.frame import (
@@ -20,12 +19,11 @@ from cec_store.format.frame import (
     BadHeader,
     FrameHeader,
     FrameType,
-    NewerVersion,
     SegmentHeader,
     decode_segment_header,
     follows,
 )
-from cec_store.format.scan import Bad, FramesInMemory, Numbers, whole_frames
+from cec_store.format.scan import Bad, FramesInMemory, Numbers, refusal, whole_frames
 from cec_store.format.schema import RecordSchema
 
 
@@ -60,7 +58,7 @@ class WholeSegment(NamedTuple):
                                          header.raw_bytes, self.schema, header.record_count,
                                          columns))  # fmt: skip
             except BadHeader as error:
-                raise CorruptLog(self.path, byte, str(error)) from None
+                raise refusal(self.path, byte, error) from None
         return batches
 
 
@@ -144,15 +142,12 @@ def decode_whole(data: bytes, path: str) -> WholeSegment:
         order = _Order(frames, header.running_crc)
         for item in whole_frames(frames.header_at, byte, len(data), Numbers(0), order.prove):
             if isinstance(item, Bad):
-                byte = item.byte
-                raise (NewerVersion if item.newer else BadHeader)(item.reason)
+                raise item.refusal(path)
         if order.schema is None:
             raise BadHeader("it ends before its schema")
         return WholeSegment(header, order.schema, order.batches, frames, path)
-    except NewerVersion as error:
-        raise upgrade_needed(path, f"byte {byte}: {error}") from None
     except BadHeader as error:
-        raise CorruptLog(path, byte, str(error)) from None
+        raise refusal(path, byte, error) from None
 
 
 class _Order:

@@ -10,11 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import Any, NamedTuple
 
-import pyarrow as pa
-
 from cec_store.errors import CecError
 from cec_store.format.frame import FrameHeader
-from cec_store.ledger.queue_state import QueueState
+from cec_store.format.scan import Bad
+from cec_store.inspector.damage.faults import Fault, kind_of
 from cec_store.storage.stores.store import Store
 
 _AT_ONCE = 8
@@ -45,17 +44,25 @@ def read_all(store: Store, parts: Iterable[Wanted]) -> Generator[Read, None, Non
             yield from threads.map(read, some)
 
 
+def segment_fault(
+    problem: Exception | Bad, path: str, first: int | None = None, end: int | None = None
+) -> Fault:
+    """Return the fault of a segment whose object is not there, or whose frames end too soon.
+
+    Its records have the offsets from ``first`` up to ``end``.
+    """
+    if isinstance(problem, Bad):
+        kind = "version" if problem.newer else "frame-damaged"
+        return Fault(kind, path, problem.byte, problem.reason, True, first, end)
+    if isinstance(problem, FileNotFoundError):
+        what = "an object that a commit names is missing"
+        return Fault("segment-missing", path, 0, what, True, first, end)
+    return Fault(kind_of(problem), path, 0, str(problem), True, first, end)
+
+
 def part_of(segment: dict[str, Any]) -> Wanted:
     """Return the byte range of an object that holds a segment's frames, as its commit says."""
     return Wanted(segment["file"], segment["byte"], segment["bytes"])
-
-
-def segments_of_partition(state: QueueState, number: int) -> list[dict[str, Any]]:
-    """The segments that count, in the order of their records."""
-    live = state.live
-    mine = live.filter(pa.array(live.column("partition").to_numpy() == number))
-    segments: list[dict[str, Any]] = mine.sort_by("first_offset").to_pylist()
-    return segments
 
 
 def claims_of(frames: Sequence[FrameHeader]) -> dict[str, int]:

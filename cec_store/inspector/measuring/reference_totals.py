@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from cec_store.format.by_reference.segment_frames import BadPlace, frames_of
+from cec_store.format.by_reference.segment_frames import frames_of
 from cec_store.format.frame import FrameHeader
+from cec_store.format.scan import Bad
 from cec_store.format.schema import RecordKind
-from cec_store.inspector.damage.faults import Fault, kind_of
+from cec_store.inspector.damage.faults import Fault
 from cec_store.inspector.damage.reference_objects import (
     part_of,
     read_all,
-    segments_of_partition,
+    segment_fault,
 )
 from cec_store.inspector.measuring.extents import ExtentReport
 from cec_store.inspector.measuring.log_history import LogHistory, SegmentUse
@@ -30,7 +31,7 @@ def reference_extent(place: Place, number: int, counts: bool) -> ExtentReport:
         CorruptLog, UnsupportedVersion: the queue cannot be opened.
     """
     state = place.reference.state
-    segments = segments_of_partition(state, number)
+    segments = state.segments_of(number).to_pylist()
     totals = LogTotals(
         segments=len(segments),
         frames=sum(segment["frames"] for segment in segments),
@@ -77,18 +78,12 @@ def _headers(
 ) -> Iterator[FrameHeader | Fault]:
     store = store_of(place.folder)
     assert store is not None
-    segments = segments_of_partition(place.reference.state, number)
+    segments = place.reference.state.segments_of(number).to_pylist()
     for segment, data in zip(segments, read_all(store, map(part_of, segments)), strict=True):
         path = f"{store.url}/{segment['file']}"
         begin(segment["bytes"])
-        if isinstance(data, FileNotFoundError):
-            what = "an object that a commit names is missing"
-            yield Fault("segment-missing", path, 0, what, True)
-        elif isinstance(data, Exception):
-            yield Fault(kind_of(data), path, 0, str(data), True)
-        else:
-            for item in frames_of(segment, data):
-                if isinstance(item, BadPlace):
-                    yield Fault("frame-damaged", path, item.byte, item.reason, True)
-                else:
-                    yield item.header
+        if not isinstance(data, bytes):
+            yield segment_fault(data, path)
+            continue
+        for item in frames_of(segment, data):
+            yield segment_fault(item, path) if isinstance(item, Bad) else item.header

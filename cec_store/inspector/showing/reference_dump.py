@@ -11,15 +11,15 @@ import numpy as np
 import pyarrow as pa
 
 from cec_store.format.bodies import decode_body
-from cec_store.format.by_reference.segment_frames import BadPlace, ReferencedFrame, frames_of
+from cec_store.format.by_reference.segment_frames import ReferencedFrame, frames_of
 from cec_store.format.columns import Ints
 from cec_store.format.frame import NONE, BadHeader
+from cec_store.format.scan import Bad
 from cec_store.format.schema import RecordSchema
 from cec_store.inspector.damage.reference_objects import (
     Read,
     part_of,
     read_all,
-    segments_of_partition,
 )
 from cec_store.inspector.decoding.records import RecordDecoder
 from cec_store.inspector.showing.dump_filter import DumpFilter
@@ -31,7 +31,7 @@ from cec_store.storage.names import commit_number_of, segment_id_of
 def dump_reference(queue: ReferenceQueue, number: int, selection: DumpFilter) -> Iterator[Row]:
     """Yield the rows of a partition: a note for each segment, then its frames and their records."""
     segments = [
-        part for part in segments_of_partition(queue.state, number) if _may_hold(part, selection)
+        part for part in queue.state.segments_of(number).to_pylist() if _may_hold(part, selection)
     ]
     dumper = _Dumper(queue.path, queue.schema, selection)
     data_of = read_all(queue.store, map(part_of, segments))
@@ -108,7 +108,7 @@ class _Dumper:
             yield DamageRow(path, 0, "the object is missing" if gone else str(data), True)
             return
         for frame in frames_of(segment, data):
-            if isinstance(frame, BadPlace):
+            if isinstance(frame, Bad):
                 yield DamageRow(path, frame.byte, frame.reason, True)
             elif not self._is_over(frame):
                 yield from self._frame(frame, path, NONE if segment_id is None else segment_id)

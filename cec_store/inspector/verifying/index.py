@@ -10,15 +10,16 @@ from cec_store.inspector.damage.faults import Fault
 from cec_store.ledger.commit_chain import chain_at
 from cec_store.log.chain import QueueChain
 from cec_store.storage.folder import Folder
-from cec_store.storage.local import LocalFolder
 from cec_store.storage.names import INDEX_FOLDER, INDEX_STAMP
+from cec_store.storage.stores.folders import local_of
 
 
 def check_index(folder: Folder) -> tuple[str, Fault | None]:
     """Return the state of the index in words, and the fault in it or ``None``."""
-    if not isinstance(folder, LocalFolder) or INDEX_FOLDER not in folder.names():
+    local = local_of(folder)
+    if local is None or INDEX_FOLDER not in local.names():
         return "none", None
-    where = folder.folder(INDEX_FOLDER)
+    where = local.folder(INDEX_FOLDER)
     if INDEX_STAMP not in where.names():
         return "not published yet", None
     try:

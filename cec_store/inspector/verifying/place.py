@@ -23,7 +23,7 @@ from cec_store.inspector.verifying.results import (
     VerifiedLog,
 )
 from cec_store.inspector.verifying.spark_files import SparkFiles
-from cec_store.storage.local import LocalFolder
+from cec_store.storage.stores.folders import local_of
 
 _LOOKS = 4
 
@@ -62,8 +62,8 @@ class _PlaceVerifier:
         else:
             for log in (*place.logs, *self._lost_logs()):
                 self._verify(log)
-        modes = place.folder.note_of_modes() if isinstance(place.folder, LocalFolder) else None
-        if modes is not None:
+        local = local_of(place.folder)
+        if local is not None and (modes := local.note_of_modes()) is not None:
             self._notes.append(Note(place.path, 0, modes))
         batches = None
         if self._spark is not None:

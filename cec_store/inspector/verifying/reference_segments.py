@@ -12,11 +12,12 @@ from cec_store.errors import CecError, CorruptLog
 from cec_store.format.bodies import decode_body
 from cec_store.format.by_reference.commits import WRITER_SETTING
 from cec_store.format.by_reference.inline import prove_chain
-from cec_store.format.by_reference.segment_frames import BadPlace, ReferencedFrame, frames_of
+from cec_store.format.by_reference.segment_frames import ReferencedFrame, frames_of
 from cec_store.format.by_reference.whole_segment import decode_whole
 from cec_store.format.columns import values_of
 from cec_store.format.frame import BadHeader, FrameHeader, decode_frame_header
 from cec_store.format.records import kinds_of
+from cec_store.format.scan import Bad
 from cec_store.format.schema import TIMESTAMP, RecordKind, RecordSchema
 from cec_store.inspector.damage.faults import Fault, Note, kind_of
 from cec_store.inspector.damage.reference_objects import (
@@ -24,11 +25,12 @@ from cec_store.inspector.damage.reference_objects import (
     Wanted,
     claims_of,
     read_all,
-    segments_of_partition,
+    segment_fault,
 )
 from cec_store.inspector.verifying.one_writer import OneWriterChecks
 from cec_store.inspector.verifying.results import BytesSoFar, TotalBytes, Verification
 from cec_store.ledger.queue_state import QueueState
+from cec_store.ledger.sweeping import data_objects
 from cec_store.storage.names import DATA_FOLDER, LOG_FOLDER, commit_number_of
 from cec_store.storage.stores.store import Store
 
@@ -71,7 +73,7 @@ class SegmentChecks:
     def partition(self, number: int) -> Verification:
         """One partition against what the commits say of it."""
         counts = _Found()
-        segments = segments_of_partition(self._state, number)
+        segments = self._state.segments_of(number).to_pylist()
         if WRITER_SETTING in self._state.commit.settings:
             is_whole = not self._state.commit.starts[number]
             self._one_writer = OneWriterChecks(self._schema, is_whole)
@@ -104,14 +106,8 @@ class SegmentChecks:
     def _check(self, counts: _Found, segment: dict[str, Any], data: Read) -> None:
         path = f"{self._store.url}/{segment['file']}"
         first, end = segment["first_offset"], segment["first_offset"] + segment["records"]
-        if isinstance(data, FileNotFoundError):
-            what = "an object that a commit names is missing"
-            counts.faults.append(Fault("segment-missing", path, 0, what, True, first, end))
-            if self._one_writer is not None:
-                self._one_writer.lose(end)
-            return
-        if isinstance(data, CecError):
-            counts.faults.append(Fault(kind_of(data), path, 0, str(data), True, first, end))
+        if not isinstance(data, bytes):
+            counts.faults.append(segment_fault(data, path, first, end))
             if self._one_writer is not None:
                 self._one_writer.lose(end)
             return
@@ -142,10 +138,8 @@ class SegmentChecks:
         """
         first, end = segment["first_offset"], segment["first_offset"] + segment["records"]
         for item in frames_of(segment, data):
-            if isinstance(item, BadPlace):
-                kind = "version" if item.is_newer else "frame-damaged"
-                fault = Fault(kind, path, item.byte, item.reason, True, first, end)
-                counts.faults.append(fault)
+            if isinstance(item, Bad):
+                counts.faults.append(segment_fault(item, path, first, end))
             elif item.problem:
                 fault = Fault("body-checksum", path, item.byte, item.problem, True, first, end)
                 counts.faults.append(fault)
@@ -221,12 +215,9 @@ class SegmentChecks:
 def rubbish(store: Store, named: set[str], is_all_known: bool) -> list[Note]:
     """Objects that no commit has ever named: dead tasks have left them."""
     count = size = 0
-    for query in store.list(DATA_FOLDER):
-        for batch in store.list(f"{DATA_FOLDER}/{query.name}") if query.is_folder else ():
-            folder = f"{DATA_FOLDER}/{query.name}/{batch.name}"
-            for entry in store.list(folder) if batch.is_folder else ():
-                if f"{folder}/{entry.name}" not in named:
-                    count, size = count + 1, size + (entry.size or 0)
+    for name, object_bytes in data_objects(store):
+        if name not in named:
+            count, size = count + 1, size + object_bytes
     if not count:
         return []
     what = f"{count:,} objects of {size:,} bytes that no commit names, of tasks that have died"

@@ -23,7 +23,6 @@ from cec_store.log.pipeline.line import Line, QueuedFrame
 from cec_store.log.writer import Cursor, GroupWriter
 from cec_store.storage.folder import Lock
 from cec_store.storage.forking import OwnProcess
-from cec_store.storage.stores.store_folder import StoreFolder
 from cec_store.storage.waiting import Call, start_uninterrupted
 
 _log = logging.getLogger(__name__)
@@ -47,7 +46,7 @@ class Pipeline:
         self.writer = writer
         """Its methods are called on the writer's thread only."""
         self._options = options
-        self._group_wait_ms = options.group_wait_ms(isinstance(writer.folder, StoreFolder))
+        self._group_wait_ms = options.group_wait_ms(not writer.folder.appends)
         self._lock = lock
         self._process = OwnProcess()
         self._line = Line(writer.folder.path, options, writer.cursor)

@@ -19,7 +19,7 @@ from cec_store.operators.contract import Source
 from cec_store.storage.folder import Folder
 from cec_store.storage.names import INPUTS
 from cec_store.storage.publishing import publish_file
-from cec_store.storage.stores.store_folder import StoreFolder
+from cec_store.storage.stores.folders import store_of
 
 
 def read_input_queues(folder: Folder) -> InputQueues | None:
@@ -72,7 +72,7 @@ def note_input_queues(folder: Folder, sources: Sequence[Source]) -> None:
     if not any(queues) or (noted is not None and noted.queues == queues):
         return
     data = InputQueues.of(log_id_at(folder), queues).encode()
-    if not isinstance(folder, StoreFolder):
+    if folder.appends:
         publish_file(folder, INPUTS, data)
-    elif noted is None:
-        folder.put(INPUTS, [data])
+    elif noted is None and (store := store_of(folder)) is not None:
+        store.create(INPUTS, [data])

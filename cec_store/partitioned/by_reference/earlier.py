@@ -30,14 +30,14 @@ from cec_store.storage.stores.new_trees import NewTree, new_folder
 from cec_store.storage.stores.store import Store
 
 
-def state_at(store: Store, log: ReferenceLog, number: int) -> QueueState:
+def state_at(log: ReferenceLog, number: int) -> QueueState:
     """The queue after commit ``number``, of which all objects are there still.
 
     Raises:
         OutOfRange: it has no such commit, or an object that counted then is deleted.
         CorruptLog: as :meth:`ReferenceLog.open`.
     """
-    newest = log.open()
+    store, newest = log.store, log.open()
     if not 0 <= number <= newest.number:
         what = f"commit {number} is not there; the newest is {newest.number}"
         raise OutOfRange(f"{store.url}: {what}")
@@ -69,7 +69,7 @@ def go_back(store: Store, number: int, now_us: int) -> QueueState:
         OutOfRange, CorruptLog: as :func:`state_at`; nothing was changed.
     """
     log = ReferenceLog(store)
-    state = state_at(store, log, number)
+    state = state_at(log, number)
     newest = log.open().number
     log.forget_mark()
     for commit in range(newest, number, -1):
@@ -110,7 +110,7 @@ def copy_at(
         FileExistsError: there is something at ``target``.
     """
     log = ReferenceLog(source_store)
-    state = state_at(source_store, log, number)
+    state = state_at(log, number)
     # Commit 0 makes it a queue, so it is the last one.
     commits = [commit_object_name(commit) for commit in log.numbers_below(number + 1)[::-1]]
     rows = dict.fromkeys(state.live.column("file").to_pylist())

@@ -22,7 +22,6 @@ from cec_store.ledger.reference_log import ReferenceLog
 from cec_store.log.frames import Frame, LogEnd
 from cec_store.log.positions import Bounds
 from cec_store.partitioned.by_reference.segment_objects import read_segment
-from cec_store.storage.stores.store import Store
 from cec_store.values import Address
 
 
@@ -49,9 +48,8 @@ class PartitionLog:
     """
 
     def __init__(
-        self, store: Store, log: ReferenceLog, state: QueueState, schema: RecordSchema, number: int
+        self, log: ReferenceLog, state: QueueState, schema: RecordSchema, number: int
     ) -> None:
-        self._store = store
         self._log = log
         self._schema = schema
         self._number = number
@@ -71,7 +69,7 @@ class PartitionLog:
 
     @property
     def path(self) -> str:
-        return f"{self._store.url}: partition {self._number}"
+        return f"{self._log.store.url}: partition {self._number}"
 
     @property
     def queue_id(self) -> str:
@@ -158,7 +156,9 @@ class PartitionLog:
         parts = [
             part
             for row in rows
-            for part in read_segment(self._store.url, self._log.read, row, self._schema, columns)
+            for part in read_segment(
+                self._log.store.url, self._log.read, row, self._schema, columns
+            )
         ]
         whole = parts[0] if len(parts) == 1 else pa.concat_batches(parts)
         start = first - rows[0]["first_offset"]

@@ -31,7 +31,6 @@ from cec_store.storage.names import (
     acknowledgement_object_name,
     check_consumer_name,
 )
-from cec_store.storage.stores.store import Store
 from cec_store.values import Position
 
 Places = Mapping[int, Position | int]
@@ -47,11 +46,7 @@ def _offsets_of(places: Places, state: QueueState, path: str) -> dict[int, int]:
 
 
 def register_consumer(
-    store: Store,
-    log: ReferenceLog,
-    name: str,
-    places: Places,
-    clock_us: Callable[[], int],
+    log: ReferenceLog, name: str, places: Places, clock_us: Callable[[], int]
 ) -> QueueState:
     """The queue, with this consumer in its settings; it begins at ``places``, else at the oldest.
 
@@ -72,18 +67,18 @@ def register_consumer(
         for n, at in enumerate(begins):
             if not starts[n] <= at <= ends[n]:
                 raise OutOfRange(
-                    f"{store.url}: consumer {name!r} cannot start at {at} of partition {n}, which "
+                    f"{path}: consumer {name!r} cannot start at {at} of partition {n}, which "
                     f"is not in {starts[n]} … {ends[n]}"
                 )
-        first = newest_number(store, name) + 1
+        first = newest_number(log.store, name) + 1
         setting = Registration(tuple(begins), first).encode()
         return settings_after(now, {**now.commit.settings, key: setting}, clock_us())
 
-    state = log.open()
-    start = _offsets_of(places, state, store.url)
+    path, state = log.store.url, log.open()
+    start = _offsets_of(places, state, path)
     unknown = sorted(start.keys() - range(len(state.commit.ends)))
     if unknown:
-        raise OutOfRange(f"{store.url}: there is no partition {unknown[0]}")
+        raise OutOfRange(f"{path}: there is no partition {unknown[0]}")
     return log.add(state, commit)
 
 
@@ -100,22 +95,17 @@ class PartitionedConsumer:
     """
 
     def __init__(
-        self,
-        store: Store,
-        log: ReferenceLog,
-        name: str,
-        start: Places | None,
-        clock_us: Callable[[], int],
+        self, log: ReferenceLog, name: str, start: Places | None, clock_us: Callable[[], int]
     ) -> None:
         """See :meth:`.partitioned_queue.PartitionedQueue.consumer`."""
         self.name = check_consumer_name(name)
-        self._store = store
+        self._store = log.store
         self._log = log
         self._clock_us = clock_us
-        self._state = register_consumer(store, log, name, dict(start or {}), clock_us)
-        self._registration = registered(self._state, store.url)[name]
+        self._state = register_consumer(log, name, dict(start or {}), clock_us)
+        self._registration = registered(self._state, log.store.url)[name]
         self._said = self._taken_over()
-        check_is_there(store.url, self._state, name, self.effects_saved)
+        check_is_there(log.store.url, self._state, name, self.effects_saved)
 
     def _taken_over(self) -> PartitionsAcknowledged:
         """Write the last holder's offsets under a new number, which fences it; return them."""
@@ -234,12 +224,12 @@ class PartitionedConsumer:
         return tuple(max(old, now.get(n, 0)) for n, old in enumerate(all_before))
 
 
-def drop_consumer(store: Store, log: ReferenceLog, name: str, clock_us: Callable[[], int]) -> None:
+def drop_consumer(log: ReferenceLog, name: str, clock_us: Callable[[], int]) -> None:
     """See :meth:`.partitioned_queue.PartitionedQueue.drop_consumer`."""
     state = log.open()
     key = f"{SETTING}{check_consumer_name(name)}"
     if key not in state.commit.settings:
-        raise ValueError(f"{store.url}: no consumer {name!r}")
+        raise ValueError(f"{log.store.url}: no consumer {name!r}")
 
     def commit(state: QueueState) -> ReferenceObject | None:
         left = {setting: text for setting, text in state.commit.settings.items() if setting != key}
@@ -247,4 +237,5 @@ def drop_consumer(store: Store, log: ReferenceLog, name: str, clock_us: Callable
 
     log.add(state, commit)
     # Only now: as long as it was registered they said what may be trimmed.
-    store.delete(acknowledgement_object_name(name, n) for n in numbers_of(store, name))
+    numbers = numbers_of(log.store, name)
+    log.store.delete(acknowledgement_object_name(name, n) for n in numbers)

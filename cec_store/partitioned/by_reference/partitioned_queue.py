@@ -35,6 +35,7 @@ from cec_store.partitioned.by_reference.reference_queue import (
     make,
     open_or_make,
     refuse_one_writer,
+    require_as_stored,
 )
 from cec_store.partitioned.by_reference.reference_writer import ReferenceWriter
 from cec_store.partitioned.by_reference.upkeep import Upkeep
@@ -69,14 +70,12 @@ class PartitionedQueue:
         self._reference_log = ledger or ReferenceLog(store)
         self._state = self._opened(schema, partitions, retention)
         self.schema = self._reference_log.schema(self._state)
-        if schema is not None and not self.schema.is_as(schema):
-            raise SchemaMismatch(
-                f"{store.url}: the queue's columns are\n{self.schema.arrow}\nnot\n{schema.arrow}"
-            )
+        if schema is not None:
+            require_as_stored(self.schema, schema, store.url)
         if mode != "r":
             self._reference_log.prove_creates()
-        self._writer = ReferenceWriter(store, self._reference_log, self.schema, clock_us)
-        self._upkeep = Upkeep(store, self._reference_log, self.schema, clock_us)
+        self._writer = ReferenceWriter(self._reference_log, self.schema, clock_us)
+        self._upkeep = Upkeep(self._reference_log, self.schema, clock_us)
 
     def _opened(
         self, schema: RecordSchema | None, partitions: int | None, retention: Retention | None
@@ -283,7 +282,7 @@ class PartitionedQueue:
             QueueReplaced: a position of another queue.
             ValueError: not a name.
         """
-        return PartitionedConsumer(self._store, self._reference_log, name, start, self._clock_us)
+        return PartitionedConsumer(self._reference_log, name, start, self._clock_us)
 
     def consumers(self) -> list[PartitionedConsumerState]:
         """All registered consumers by name, with their lag.
@@ -296,7 +295,7 @@ class PartitionedQueue:
 
     def drop_consumer(self, name: str) -> None:
         """Forget a consumer, damaged or not. Raises ``ValueError`` where there is none."""
-        drop_consumer(self._store, self._reference_log, name, self._clock_us)
+        drop_consumer(self._reference_log, name, self._clock_us)
 
     def close(self) -> None:
         """Let go; what was appended is durable already."""

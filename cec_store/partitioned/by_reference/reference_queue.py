@@ -10,7 +10,7 @@ from contextlib import suppress
 
 import pyarrow as pa
 
-from cec_store.errors import NotAQueue, OutOfRange
+from cec_store.errors import NotAQueue, OutOfRange, SchemaMismatch
 from cec_store.format.by_reference.commits import WRITER_SETTING
 from cec_store.format.retention import Retention
 from cec_store.format.schema import RecordSchema
@@ -46,6 +46,11 @@ class ReferenceQueue:
     @property
     def path(self) -> str:
         return self.store.url
+
+    @property
+    def is_local(self) -> bool:
+        """Return True on a file system of this machine, where a look costs no request."""
+        return self.store.appends
 
     @property
     def queue_id(self) -> str:
@@ -86,7 +91,7 @@ class ReferenceQueue:
 
     def partition(self, number: int) -> PartitionLog:
         """One partition."""
-        return PartitionLog(self.store, self._log, self._state, self.schema, number)
+        return PartitionLog(self._log, self._state, self.schema, number)
 
     def offset_at(self, number: int, timestamp_us: int) -> int | None:
         """Earliest record of a partition at or after the moment; ``None`` where there is none."""
@@ -173,6 +178,26 @@ def refuse_one_writer(state: QueueState, path: str) -> None:
             f"{path}: a queue without partitions is here; open it as such (it has one writer), or "
             "make one with partitions elsewhere"
         )
+
+
+def require_as_stored(stored: RecordSchema, schema: RecordSchema, path: str) -> RecordSchema:
+    """Return the queue's own schema, in which all is written.
+
+    Raises:
+        SchemaMismatch: a queue that has columns is to have others.
+    """
+    if not stored.is_as(schema):
+        raise SchemaMismatch(
+            f"{path}: the queue's columns are\n{_described(stored)}\nnot\n{_described(schema)}"
+        )
+    return stored
+
+
+def _described(schema: RecordSchema) -> str:
+    column = schema.timestamp_column
+    keys = ", ".join(schema.key_columns)
+    columns = schema.data.remove_metadata()
+    return f"{columns}\n(timestampColumn {column or 'none'}; keyColumns {keys or 'none'})"
 
 
 def open_or_make(

@@ -9,14 +9,13 @@ import logging
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from cec_store.errors import Poisoned, QueueReplaced, StorageError
+from cec_store.errors import Poisoned, QueueReplaced
 from cec_store.format.by_reference.commits import ReferenceObject
 from cec_store.format.by_reference.inline import INLINE_BYTES_MAX, InlineFrames
 from cec_store.format.records import fit_batches
@@ -25,9 +24,8 @@ from cec_store.ledger.ages import Stopwatch, require_young
 from cec_store.ledger.queue_state import QueueState
 from cec_store.ledger.reference_commits import batch_after
 from cec_store.ledger.reference_log import ReferenceLog
-from cec_store.partitioned.by_reference.segment_objects import SegmentMaker
+from cec_store.partitioned.by_reference.segment_objects import SegmentMaker, forget
 from cec_store.partitioned.spark_hash import partitions_of
-from cec_store.storage.stores.store import Store
 
 _SMALL_BYTES = 4 * INLINE_BYTES_MAX
 """Bytes of rows, before they are compressed, that may be small enough for the commit itself."""
@@ -43,9 +41,9 @@ class ReferenceWriter:
     """
 
     def __init__(
-        self, store: Store, log: ReferenceLog, schema: RecordSchema, clock_us: Callable[[], int]
+        self, log: ReferenceLog, schema: RecordSchema, clock_us: Callable[[], int]
     ) -> None:
-        self._store = store
+        self._store = log.store
         self._log = log
         self._schema = schema
         self._clock_us = clock_us
@@ -94,17 +92,17 @@ class ReferenceWriter:
         try:
             after = self._log.add(state, commit)
         except QueueReplaced:
-            self._forget(files)
+            forget(self._store, files)
             raise
         except BaseException:
             # Whatever was in the way, an interrupt too: the commit may be there, and name them.
             if is_tried:
                 self._is_doubtful = transaction is None
             else:
-                self._forget(files)
+                forget(self._store, files)
             raise
         if (after.commit.query, after.commit.batch) != (query, batch):
-            self._forget(files)
+            forget(self._store, files)
             return self._passed_over(after, query, batch)
         return after
 
@@ -178,8 +176,3 @@ class ReferenceWriter:
                 frames.append(segment)
                 byte += row["bytes"]
         return rows, frames
-
-    def _forget(self, files: Sequence[str]) -> None:
-        """Delete what no commit will name; what stays is rubbish, and swept later."""
-        with suppress(StorageError):
-            self._store.delete(files)

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
 
-from cec_store.errors import CorruptLog, upgrade_needed
+from cec_store.errors import CorruptLog, StorageError
 from cec_store.format.bodies import (
     Body,
     check_body_size,
@@ -20,7 +21,7 @@ from cec_store.format.bodies import (
     encode_columns,
 )
 from cec_store.format.by_reference.inline import OWN, InlineFrames
-from cec_store.format.by_reference.segment_frames import BadPlace, frames_of
+from cec_store.format.by_reference.segment_frames import frames_of
 from cec_store.format.by_reference.whole_segment import encode_whole
 from cec_store.format.frame import (
     FRAME_HEADER_BYTES,
@@ -30,6 +31,7 @@ from cec_store.format.frame import (
     SegmentHeader,
 )
 from cec_store.format.records import fit_batches
+from cec_store.format.scan import Bad, refusal
 from cec_store.format.schema import RecordSchema
 from cec_store.queues.user_rows import records_of_batches
 from cec_store.storage.names import data_object_name
@@ -158,6 +160,12 @@ def _row(
     }
 
 
+def forget(store: Store, names: Sequence[str]) -> None:
+    """Delete objects that no commit will name; those that stay take up room and do no more harm."""
+    with suppress(StorageError):
+        store.delete(names)
+
+
 def read_segment(
     url: str,
     read: Callable[[str, int, int], bytes],
@@ -180,12 +188,8 @@ def read_segment(
         raise CorruptLog(path, 0, "an object that a commit names is missing") from None
     records = frames = 0
     for item in frames_of(segment, data):
-        if isinstance(item, BadPlace):
-            raise (
-                upgrade_needed(path, f"byte {item.byte}: {item.reason}")
-                if item.is_newer
-                else CorruptLog(path, item.byte, item.reason)
-            )
+        if isinstance(item, Bad):
+            raise item.refusal(path)
         header = item.header
         if item.problem:
             raise CorruptLog(path, item.byte, item.problem)
@@ -193,7 +197,7 @@ def read_segment(
             yield decode_body(item.body, header.codec, header.raw_bytes, schema,
                               header.record_count, columns)  # fmt: skip
         except BadHeader as error:
-            raise CorruptLog(path, item.byte, str(error)) from None
+            raise refusal(path, item.byte, error) from None
         records, frames = records + header.record_count, frames + 1
     if (records, frames) != (segment["records"], segment["frames"]):
         what = f"{frames} frames with {records} records, not those of the commit"

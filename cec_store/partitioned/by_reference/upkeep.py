@@ -37,7 +37,6 @@ from cec_store.ledger.sweeping import (
     sweep_gone,
 )
 from cec_store.partitioned.by_reference.merging import MERGED_BYTES, merged, merges_of
-from cec_store.storage.stores.store import Store
 
 _EVERY = 64
 """Commits, between two looks at what may be trimmed, merged and deleted."""
@@ -48,9 +47,9 @@ class Upkeep:
     """Steps that each take the queue as it was last seen, and return it as it is then."""
 
     def __init__(
-        self, store: Store, log: ReferenceLog, schema: RecordSchema, clock_us: Callable[[], int]
+        self, log: ReferenceLog, schema: RecordSchema, clock_us: Callable[[], int]
     ) -> None:
-        self._store = store
+        self._store = log.store
         self._log = log
         self._schema = schema
         self._clock_us = clock_us
@@ -110,12 +109,12 @@ class Upkeep:
 
     def trim(self, state: QueueState, bounds: Wanted) -> QueueState:
         """Take away whole segments; raises as :func:`cec_store.ledger.reference_trims.limits`."""
-        state = trimmed(self._log, self._store, state, bounds, self._clock_us)
+        state = trimmed(self._log, state, bounds, self._clock_us)
         self._sweep_gone(state)
         return state
 
     def _sweep_gone(self, state: QueueState) -> None:
-        self._swept = sweep_gone(self._store, self._log, state, self._swept)
+        self._swept = sweep_gone(self._log, state, self._swept)
 
     def clean(self, state: QueueState) -> tuple[QueueState, list[str]]:
         """Delete what writers that died have left, and what was taken away; also the names."""
@@ -131,5 +130,4 @@ class Upkeep:
         return state, names
 
     def _delete_commits(self, state: QueueState) -> None:
-        if state.floor > self._floor:
-            self._floor = delete_commits(self._store, self._log, state) or self._floor
+        self._floor = delete_commits(self._log, state, self._floor)

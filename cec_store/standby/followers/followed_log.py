@@ -132,3 +132,24 @@ class FollowedLog:
                 f"{self.chain.path}: frame {frame.header.seq} was written without checkpoints, so "
                 "there are no footprints to follow; take over by upstream backup"
             )
+
+
+class LogFollower:
+    """An operator that is kept close to a log, and how far it has come there."""
+
+    _log: FollowedLog
+
+    @property
+    def frames_read(self) -> int:
+        """Frames of the log read so far."""
+        return self._log.frames_read
+
+    @property
+    def followed_offset(self) -> int:
+        """Everything of the log below it was taken."""
+        return self._log.end_offset
+
+    @property
+    def log_end(self) -> int:
+        """End of the log at the last look."""
+        return self._log.chain.end.offset

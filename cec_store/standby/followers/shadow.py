@@ -28,16 +28,15 @@ from cec_store.format.records import empty_batch
 from cec_store.format.schema import KEY, KIND, STATE, RecordKind, RecordSchema
 from cec_store.log.chain import QueueChain
 from cec_store.log.frames import FrameMarks
-from cec_store.log.reader import LogReader
 from cec_store.operators.acknowledging import Acknowledging
 from cec_store.operators.contract import NO_SLOTS, Effects, Operator, Source, Step
 from cec_store.operators.frame_builder import FrameBuilder
 from cec_store.operators.inputs.live import LiveInputs
 from cec_store.operators.inputs.sources import steps_of
 from cec_store.operators.keys.words import grown
-from cec_store.operators.recovery import Recovery, preload
+from cec_store.operators.recovery import Recovery, Restart, preload
 from cec_store.queues.appendable_queue import AppendableQueue
-from cec_store.standby.followers.followed_log import FollowedLog, NewRecords
+from cec_store.standby.followers.followed_log import FollowedLog, LogFollower, NewRecords
 from cec_store.standby.followers.footprint_ledger import FootprintLedger
 from cec_store.standby.followers.held_output import HeldOutput
 
@@ -50,7 +49,7 @@ class OrdersDiffer(OutOfRange):
     """The primary has taken rows of the inputs in another order than this operator."""
 
 
-class Shadow:
+class Shadow(LogFollower):
     """An operator beside the primary's, which may be before or behind it."""
 
     def __init__(
@@ -86,21 +85,6 @@ class Shadow:
         self._unsettled: deque[NewRecords] = deque()
         """Records of windows that have not been opened here yet."""
         self._needed_from: Ints | None = None
-
-    @property
-    def frames_read(self) -> int:
-        """Frames of the log read so far."""
-        return self._log.frames_read
-
-    @property
-    def followed_offset(self) -> int:
-        """Everything of the log below it was taken."""
-        return self._log.end_offset
-
-    @property
-    def log_end(self) -> int:
-        """End of the log at the last look."""
-        return self._log.chain.end.offset
 
     def follow(self, steps_max: int) -> int:
         """Take what is new in the log, and so many steps of the input; how many rows these had."""
@@ -227,16 +211,7 @@ class Shadow:
 
     # -- takeover -----------------------------------------------------------------------------
 
-    def complete(
-        self,
-        queue: AppendableQueue,
-        operator: Operator,
-        sources: Sequence[Source],
-        chain: LogReader,
-        checkpointer: Checkpointer,
-        acknowledging: Acknowledging,
-        step_rows_max: int,
-    ) -> Recovery:
+    def complete(self, queue: AppendableQueue, restart: Restart) -> Recovery:
         """Append what the fenced primary has not written: a :class:`.recovery.Recovering`.
 
         Raises:
@@ -256,7 +231,7 @@ class Shadow:
             self._position = np.maximum(self._position, upto)
         self._settle()
         replayed_s = time.perf_counter()
-        appended = self._hand_over(queue, checkpointer, acknowledging)
+        appended = self._hand_over(queue, restart.checkpointer, restart.acknowledging)
         return Recovery(
             extent=self._log.extent(self._log.frames_read - frames),
             load_s=time.perf_counter() - replayed_s,

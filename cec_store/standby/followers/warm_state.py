@@ -27,11 +27,11 @@ from cec_store.operators.contract import Operator, Source, Step
 from cec_store.operators.inputs.sources import steps_of
 from cec_store.operators.recovery import Restored, preload
 from cec_store.operators.taxonomy import Chance
-from cec_store.standby.followers.followed_log import FollowedLog, NewRecords
+from cec_store.standby.followers.followed_log import FollowedLog, LogFollower, NewRecords
 from cec_store.standby.followers.footprint_ledger import FootprintLedger
 
 
-class WarmState:
+class WarmState(LogFollower):
     """An operator with the windows that are open at the log's end, each as of its footprint.
 
     With ``replays_ahead`` it takes its input along: a takeover has then only the newest to replay.
@@ -64,21 +64,6 @@ class WarmState:
     def is_begun(self) -> bool:
         """True once there was a log to follow."""
         return self._is_begun
-
-    @property
-    def frames_read(self) -> int:
-        """Frames of the log read so far."""
-        return self._log.frames_read
-
-    @property
-    def followed_offset(self) -> int:
-        """Everything of the log below it was taken."""
-        return self._log.end_offset
-
-    @property
-    def log_end(self) -> int:
-        """End of the log at the last look."""
-        return self._log.chain.end.offset
 
     def follow(self) -> int:
         """Take what is new in the log; how many frames that were."""

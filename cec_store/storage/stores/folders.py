@@ -65,6 +65,14 @@ def store_of(folder: Folder) -> Store | None:
     return folder.root if isinstance(folder, StoreFolder) else None
 
 
+def local_of(folder: Folder) -> LocalFolder | None:
+    """Return the folder as one of this machine's file systems, which offers more than others do.
+
+    ``None``: it is in a store.
+    """
+    return folder if isinstance(folder, LocalFolder) else None
+
+
 def _root_of(store: Store, storage_options: StorageOptions | None) -> StoreFolder:
     scheme, _, rest = store.url.partition("://")
     outer, _, _ = rest.rpartition("/")

@@ -66,18 +66,18 @@ class LocalStore:
         hidden = os.path.join(folder.path, f".{last}.{secrets.token_hex(8)}.tmp")
         made: list[str] = []
         try:
-            made = self._write(folder, hidden, parts)
-            _link(hidden, path)
+            try:
+                made = self._write(folder, hidden, parts)
+                _link(hidden, path)
+            finally:
+                with suppress(OSError):
+                    os.unlink(hidden)
         except NoExclusiveCreate:
             with suppress(OSError):
-                os.unlink(hidden)
                 for empty in reversed(made):
                     os.rmdir(empty)
             self._durable_folders.difference_update(made)
             raise
-        finally:
-            with suppress(OSError):
-                os.unlink(hidden)
         try:
             folder.sync_names()
         except StorageError as error:

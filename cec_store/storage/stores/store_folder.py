@@ -35,6 +35,8 @@ class StoreFolder:
     a ``read`` that is the very next call: ``_lock`` guards what is handed on.
     """
 
+    appends = False
+
     def __init__(
         self,
         store: Store,

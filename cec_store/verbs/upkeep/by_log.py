@@ -30,7 +30,6 @@ from cec_store.queues.consumers import (
 from cec_store.queues.holding import acknowledgement_files
 from cec_store.queues.trimming import Asked, TrimPlan, plan_trim, trim
 from cec_store.storage.folder import Folder
-from cec_store.storage.local import LocalFolder
 from cec_store.storage.names import (
     WRITER_LOCK,
     check_consumer_name,
@@ -148,7 +147,7 @@ def plan_reindex_of(log: Log) -> Reindex:
 
 def carry_out_reindexes(place: Place, planned: Iterable[Reindex]) -> None:
     """Make the indexes anew; one in the user's cache needs no lock, because it is this user's."""
-    is_cached = not isinstance(place.folder, LocalFolder)
+    is_cached = not place.folder.appends
     with nullcontext() if is_cached else _writing(place.folder):
         for reindex in planned:
             chain = Chain(reindex.log.folder)

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from cec_store.errors import CorruptLog, UnsupportedVersion
 from cec_store.format.retention import Retention
-from cec_store.inspector.damage.reference_objects import segments_of_partition
 from cec_store.inspector.places.places import Log, Place
 from cec_store.ledger.queue_state import QueueState
 from cec_store.ledger.reference_log import ReferenceLog
@@ -55,7 +54,7 @@ def plan_reference_trim(
     limit = limits(queue.store, state, bounds, now_us()).get(number, 0)
     gone = [
         segment
-        for segment in segments_of_partition(state, number)
+        for segment in state.segments_of(number).to_pylist()
         if segment["first_offset"] + segment["records"] <= limit
     ]
     first = state.commit.starts[number]
@@ -125,8 +124,7 @@ def _saved(store: Store, state: QueueState, name: str) -> tuple[int, ...] | None
 
 def carry_out_reference_drop(place: Place, name: str) -> None:
     """Remove the consumer, even while its name is in use; raise ValueError where it is gone."""
-    store = place.reference.store
-    drop_consumer(store, ReferenceLog(store), name, now_us)
+    drop_consumer(ReferenceLog(place.reference.store), name, now_us)
 
 
 def plan_reference_addition(place: Place, name: str) -> dict[Log, int]:
@@ -152,7 +150,7 @@ def add_reference_consumer(place: Place, name: str) -> dict[Log, int]:
         CorruptLog, UnsupportedVersion: what it has acknowledged cannot be read.
     """
     store = place.reference.store
-    state = register_consumer(store, ReferenceLog(store), name, {}, now_us)
+    state = register_consumer(ReferenceLog(store), name, {}, now_us)
     saved = saved_by(store, state, name)
     check_is_there(store.url, state, name, saved)
     return {log: saved[_number(log)] for log in place.logs}

@@ -22,7 +22,6 @@ from cec_store.connectors.spark.checkpoint.layout import METADATA, METADATA_FOLD
 from cec_store.connectors.spark.checkpoint.rewriting import hadoop_url, moved_metadata
 from cec_store.connectors.spark.checkpoint.state_schema import VERSION_2
 from cec_store.errors import StorageError
-from cec_store.storage.local import LocalFolder
 from cec_store.storage.paths import AnyPath
 from cec_store.storage.retrying import retry_when_changed
 from cec_store.storage.stores.folders import AnyFolder, StorageOptions, folders_at
@@ -114,7 +113,7 @@ def fork_as(
         chosen = chosen_batch(old, at, batch)
         parts = parts_of(old, chosen, history)
         name = "" if dry_run else query_id or str(uuid4())
-        is_local = isinstance(folder, LocalFolder) and isinstance(target, LocalFolder)
+        is_local = folder.appends and target.appends
         linked = [part for part in parts if part.is_final and is_local]
         if not dry_run:
             linked = _carry_out(old, target, parts, name)

@@ -9,12 +9,11 @@ from typing import Any
 from cec_store.connectors.spark.checkpoint.layout import STATE
 from cec_store.connectors.spark.checkpoint.parsing import json_object, parsed
 from cec_store.storage.folder import FolderTree
-from cec_store.storage.local import LocalFolder
 
 
 def hadoop_url(folder: FolderTree) -> str:
     """Return the folder's URL as Hadoop writes it; a local one begins with ``file:``."""
-    return f"file:{folder.path}" if isinstance(folder, LocalFolder) else folder.path
+    return f"file:{folder.path}" if folder.appends else folder.path
 
 
 def with_json(path: str, data: bytes, change: Callable[[dict[str, Any]], None]) -> bytes:

@@ -46,10 +46,9 @@ class Holds:
         """
         for queue in queues:
             if queue not in self._consumers:
-                store = self._folder.queue(queue)
-                log = ReferenceLog(store)
+                log = ReferenceLog(self._folder.queue(queue))
                 try:
-                    consumer = PartitionedConsumer(store, log, self._name, None, self._clock_us)
+                    consumer = PartitionedConsumer(log, self._name, None, self._clock_us)
                 except NotAQueue:
                     continue
                 self._consumers[queue] = consumer

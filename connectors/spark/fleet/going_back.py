@@ -65,7 +65,7 @@ def check_is_kept(folder: FleetFolder, notes: Notes, checkpoint: GlobalCheckpoin
                 )  # fmt: skip
         for queue, number in checkpoint.commits.items():
             if (store := _written(folder, queue, number)) is not None:
-                state_at(store, ReferenceLog(store), number)
+                state_at(ReferenceLog(store), number)
         for queue, offsets in checkpoint.needed.items():
             if any(offsets):  # else nothing of it had been read, and it may not have been there
                 _check_input(folder, queue, offsets)
@@ -215,15 +215,14 @@ def _hold_inputs(
     folder: FleetFolder, graph: Graph, consumer: str, checkpoint: GlobalCheckpoint
 ) -> None:
     for queue in graph.inputs:
-        store = folder.queue(queue)
-        log = ReferenceLog(store)
+        log = ReferenceLog(folder.queue(queue))
         starts = log.open().commit.starts
         # A query that had read nothing of it begins where it begins.
         start = {
             number: max(offset, starts[number]) if number < len(starts) else offset
             for number, offset in enumerate(checkpoint.needed[queue])
         }
-        register_consumer(store, log, consumer, start, now_us)
+        register_consumer(log, consumer, start, now_us)
 
 
 def _moved(query: Query, places: dict[str, str]) -> Query:

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 
 from cec_store.connectors.spark.progress.history import FILE_BYTES_MAX, Stretch, decode, encode
 from cec_store.storage.folder import FolderTree
-from cec_store.storage.local import LocalFolder
 from cec_store.storage.paths import AnyPath
 from cec_store.storage.stores.by_url import store_at
 from cec_store.storage.stores.folders import StorageOptions, folder_at
@@ -62,7 +61,7 @@ class ProgressFile:
         Raises:
             StorageError, OSError: it cannot be written.
         """
-        if isinstance(self._checkpoint, LocalFolder):
+        if self._checkpoint.appends:
             if not self._checkpoint.exists():
                 return  # Spark deletes the checkpoint of a query that was given none
             self._checkpoint.folder(PROGRESS_FOLDER).make()

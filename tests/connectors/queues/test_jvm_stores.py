@@ -213,10 +213,29 @@ def test_a_stream_reads_rows_that_stand_in_commits_with_them(spark: Any, planned
             query.stop()
     found = commit_reads(planned)
     # A number is asked for until it is there, and then the next one: none is read for its rows.
-    # A position is searched for among those before.
     later = [number for number in found if number > 3]
     assert later == sorted(later)
     assert {*later} == {4, 5}
+    # Nor is one that was opened or followed read again to find a position.
+    assert {*found} == {3, 4, 5}
+
+
+def test_a_query_reads_a_commit_once(spark: Any, planned: Path) -> None:
+    path, url, schema = planned / "q", f"planned://{planned}/q", pa.schema([("n", pa.int64())])
+    with open_queue(path, "a", schema=schema, partitions=1) as queue:
+        for number in range(3):
+            queue.append(pa.table({"n": [number]}))
+        (planned / "calls").write_text("")
+        rows = spark.read.format(JVM).load(url)
+        assert commit_reads(planned) == [3, 2, 1, 0]
+        assert sorted(row.n for row in rows.collect()) == [0, 1, 2]
+        # The newest is proven, and the next one asked for: none is read for the rows in it.
+        assert {*commit_reads(planned)} == {3, 4}
+        queue.append(pa.table({"n": [3]}))
+    # Collected again, a query reads what was planned, and proves that it is this queue still.
+    assert sorted(row.n for row in rows.collect()) == [0, 1, 2]
+    assert commit_reads(planned) == [3]
+    assert sorted(row.n for row in rows.select("n").collect()) == [0, 1, 2, 3]
 
 
 def wait_for(is_done: Callable[[], bool]) -> None:

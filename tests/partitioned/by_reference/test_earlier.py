@@ -98,7 +98,7 @@ def test_consumers_are_put_back_and_fenced(tmp_path: Path) -> None:
         number, ends = queue.commit_number - 1, queue.ends()
         consumer.acknowledge(effects_saved=ends)
     store = LocalStore(tmp_path / "q")
-    before = state_at(store, ReferenceLog(store), number)
+    before = state_at(ReferenceLog(store), number)
     go_back(store, number, NOW_US)
     with opened(tmp_path / "q") as queue:
         [state] = queue.consumers()

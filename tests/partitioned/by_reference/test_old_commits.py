@@ -63,7 +63,7 @@ def deleted(store: AgedObjects) -> ReferenceLog:
     """Delete the old commits, a day and more after they were made."""
     store.now_us = 2 * DAY_US
     log = ReferenceLog(store)
-    assert delete_commits(store, log, log.open()) == FLOOR
+    assert delete_commits(log, log.open()) == FLOOR
     assert store.numbers() == [0, *range(FLOOR, COMMITS + 1)]
     return log
 
@@ -82,7 +82,7 @@ def test_a_queue_is_opened_as_before_and_by_as_few_requests(
 def test_what_says_all_has_to_be_a_day_old(store: AgedObjects) -> None:
     store.now_us = DAY_US - 1
     log = ReferenceLog(store)
-    assert delete_commits(store, log, log.open()) == 0
+    assert delete_commits(log, log.open()) == 0
     assert store.numbers() == [*range(COMMITS + 1)]
 
 
@@ -91,7 +91,7 @@ def test_where_all_does_not_fit_into_a_frame_nothing_is_deleted(store: AgedObjec
     log = ReferenceLog(store)
     silent = replace(log.commit(FLOOR), since=None)
     store.held[commit_object_name(FLOOR)] = b"".join(silent.encode())
-    assert delete_commits(store, log, log.open()) == FLOOR
+    assert delete_commits(log, log.open()) == FLOOR
     assert store.numbers() == [*range(COMMITS + 1)]
     assert log.open().live.num_rows == COMMITS
 
@@ -172,7 +172,7 @@ def test_what_deleted_commits_added_comes_in_one_step(
 def test_a_deleted_commit_is_no_moment_to_go_back_to(store: AgedObjects) -> None:
     log = deleted(store)
     with pytest.raises(OutOfRange, match="commit 100 is deleted"):
-        state_at(store, log, 100)
+        state_at(log, 100)
 
 
 @pytest.mark.parametrize("left", [(), (4_000,), (7, 4_094, 4_095)], ids=str)
@@ -207,7 +207,7 @@ def test_on_a_disk_who_slept_goes_on_as_well(
     store = LocalStore(tmp_path)
     log = ReferenceLog(store)
     log.note(log.open())
-    assert delete_commits(store, log, log.open()) == FLOOR
+    assert delete_commits(log, log.open()) == FLOOR
     clock.sleep(hours=30)
     assert held(log.refresh(before)) == held(history[1][COMMITS])
     clock.sleep(hours=30)
@@ -236,5 +236,5 @@ def test_a_clean_up_that_is_cut_off_leaves_a_queue(
     after = log.add(before, appended)
     assert after.number == COMMITS + 1
     assert held(log.open()) == held(after)
-    assert delete_commits(store, log, after) == FLOOR
+    assert delete_commits(log, after) == FLOOR
     assert store.numbers() == [0, *range(FLOOR, COMMITS + 2)]

@@ -103,7 +103,7 @@ def merge_first(world: World, count: int) -> QueueState:
 
 def test_no_commit_goes_whose_rows_count(world: World) -> None:
     world.now_us += 2 * GRACE_US
-    assert delete_commits(world.store, world.log, world.log.open()) == 32
+    assert delete_commits(world.log, world.log.open()) == 32
     assert world.commits() == [*range(41)]
     assert world.rows() == world.appended
 
@@ -115,7 +115,7 @@ def test_commits_go_whose_rows_were_merged_before_the_last_that_says_all(world: 
         world.append(queue)
     world.now_us += 2 * GRACE_US
     state = world.log.open()
-    assert delete_commits(world.store, world.log, state) == 64
+    assert delete_commits(world.log, state) == 64
     kept = world.commits()
     assert {*kept} == {0, *world.inline(state), *range(64, 67)}
     assert kept[1] > 16, "the rows of all before are merged"
@@ -131,7 +131,7 @@ def test_a_reader_that_began_before_a_merge_has_its_rows_for_a_day(world: World)
     world.now_us += 2 * GRACE_US
     queue = world.opened()
     assert queue.clean() == []
-    assert delete_commits(world.store, world.log, world.log.open()) == 32
+    assert delete_commits(world.log, world.log.open()) == 32
     assert world.commits() == [*range(43)]
     assert sorted(reading.read_all()["n"].to_pylist()) == world.appended
 
@@ -155,12 +155,12 @@ def test_a_commit_that_is_left_alone_is_no_moment_to_go_back_to(world: World) ->
     while queue.commit_number < 66:
         world.append(queue)
     world.now_us += 2 * GRACE_US
-    delete_commits(world.store, world.log, world.log.open())
+    delete_commits(world.log, world.log.open())
     left = world.commits()[1]
     assert left - 1 not in world.commits()
     with pytest.raises(OutOfRange, match=f"commit {left} is deleted"):
-        state_at(world.store, world.log, left)
-    assert state_at(world.store, world.log, 65).number == 65
+        state_at(world.log, left)
+    assert state_at(world.log, 65).number == 65
 
 
 def test_positions_are_found_between_commits_that_are_left(world: World) -> None:
@@ -170,7 +170,7 @@ def test_positions_are_found_between_commits_that_are_left(world: World) -> None
     while queue.commit_number < 66:
         world.append(queue)
     world.now_us += 2 * GRACE_US
-    delete_commits(world.store, world.log, world.log.open())
+    delete_commits(world.log, world.log.open())
     state = world.log.open()
     for offsets in ends.values():
         search = CommitSearch(world.log)
@@ -196,7 +196,7 @@ def test_a_writer_that_slept_takes_no_number_between_those_that_are_left(
     while queue.commit_number < 66:
         world.append(queue)
     world.now_us += 2 * GRACE_US
-    delete_commits(world.store, world.log, world.log.open())
+    delete_commits(world.log, world.log.open())
     before = world.commits()
     uptime.sleep(hours=50)
     world.append(slept)
@@ -252,7 +252,7 @@ def test_whatever_is_done_the_rows_are_those_of_a_list(
     assert found.is_sound, found.faults
     world.now_us += 2 * GRACE_US
     state = world.log.open()
-    delete_commits(world.store, world.log, state)
+    delete_commits(world.log, state)
     assert len(world.commits()) <= len(world.inline(state)) + 3 * EVERY[-1]
 
 

@@ -79,7 +79,7 @@ class Queue:
         self.state = self.log.add(self.state, merged)
 
     def replay(self, state: QueueState | None = None, **selection: Any) -> Replay:
-        log = PartitionLog(self.store, self.log, state or self.log.open(), SCHEMA, 0)
+        log = PartitionLog(self.log, state or self.log.open(), SCHEMA, 0)
         return Replay(log, log, Selection(**selection))
 
 

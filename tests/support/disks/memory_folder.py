@@ -63,6 +63,8 @@ class MemoryLock:
 class MemoryFolder:
     """What :class:`cec_store.storage.folder.Folder` asks for."""
 
+    appends = True
+
     def __init__(self, files: dict[str, bytes] | None = None, path: str = "/memory") -> None:
         self.path = path
         self.made = files is not None

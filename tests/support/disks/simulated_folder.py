@@ -246,6 +246,8 @@ _Opened = TypeVar("_Opened", bound=_SimulatedFile)
 class SimulatedFolder:
     """Implements ``cec_store.storage.folder.Folder``; for any number of threads."""
 
+    appends = True
+
     def __init__(self, image: Image = (), fault: Fault | None = None, record: bool = False,
                  marks: object = None) -> None:  # fmt: skip
         """The disk holds ``image``, all of it durable. ``record`` keeps a snapshot a step."""

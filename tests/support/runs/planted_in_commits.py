@@ -14,16 +14,15 @@ from cec_store.ledger.reference_log import ReferenceLog
 from cec_store.partitioned.by_reference import upkeep
 from cec_store.storage.names import commit_object_name
 from cec_store.storage.stores.fsspec_store import FsspecStore
-from cec_store.storage.stores.store import Store
 
 
 def deletes_commits_whose_rows_count() -> None:
     """All before the last one that says all go, once that is a day old."""
 
-    def delete(store: Store, log: ReferenceLog, state: QueueState) -> int:
-        floor = state.floor
-        if not floor or log.made_us(floor) > sweeping.store_now_us(store) - sweeping.GRACE_US:
-            return 0
+    def delete(log: ReferenceLog, state: QueueState, done: int = 0) -> int:
+        floor, store = state.floor, log.store
+        if floor <= done or log.made_us(floor) > sweeping.store_now_us(store) - sweeping.GRACE_US:
+            return done
         store.delete(commit_object_name(number) for number in log.numbers_below(floor) if number)
         return floor
 

@@ -1,8 +1,8 @@
 package org.apache.spark.sql.cecstore.columns
 
 import java.math.BigInteger
+import org.apache.spark.sql.cecstore.sparks.OneTypeVector
 import org.apache.spark.sql.types.{DataType, Decimal, LongType}
-import org.apache.spark.sql.vectorized.{ColumnVector, ColumnarArray, ColumnarMap}
 import org.apache.spark.unsafe.Platform
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -21,11 +21,9 @@ private[cecstore] object Nulls {
  * A column of a frame. Arrow's buffers as they are, read raw: the decoder has proven that each row's value lies
  * within them. Valid until the reader decodes the next frame.
  */
-private[cecstore] abstract class FrameVector(kind: DataType, nulls: Nulls) extends ColumnVector(kind) {
+private[cecstore] abstract class FrameVector(kind: DataType, nulls: Nulls) extends OneTypeVector(kind) {
   private val bits: Array[Byte] = if (nulls.bits == null) null else nulls.bits.array
   private val bitsBase: Long = if (nulls.bits == null) 0 else nulls.bits.base
-
-  private def not(what: String) = throw new UnsupportedOperationException(s"$what of a column of $kind")
 
   /** Its arrays are the reader's, which uses them again. */
   override def close(): Unit = ()
@@ -33,19 +31,6 @@ private[cecstore] abstract class FrameVector(kind: DataType, nulls: Nulls) exten
   override def numNulls: Int = nulls.count
   override def isNullAt(row: Int): Boolean =
     bits != null && (Platform.getByte(bits, bitsBase + (row >> 3)) >> (row & 7) & 1) == 0
-  override def getBoolean(row: Int): Boolean = not("boolean")
-  override def getByte(row: Int): Byte = not("byte")
-  override def getShort(row: Int): Short = not("short")
-  override def getInt(row: Int): Int = not("int")
-  override def getLong(row: Int): Long = not("long")
-  override def getFloat(row: Int): Float = not("float")
-  override def getDouble(row: Int): Double = not("double")
-  override def getArray(row: Int): ColumnarArray = not("array")
-  override def getMap(row: Int): ColumnarMap = not("map")
-  override def getDecimal(row: Int, precision: Int, scale: Int): Decimal = not("decimal")
-  override def getUTF8String(row: Int): UTF8String = not("string")
-  override def getBinary(row: Int): Array[Byte] = not("binary")
-  override def getChild(ordinal: Int): ColumnVector = not("child")
 }
 
 /**

@@ -2,12 +2,11 @@ package org.apache.spark.sql.cecstore.columns
 
 import scala.jdk.CollectionConverters._
 import org.apache.arrow.vector.types.pojo.Field
-import org.apache.spark.sql.cecstore.sparks.NanoTimestamps
-import org.apache.spark.sql.types.{ArrayType, ByteType, DataType, DayTimeIntervalType, Decimal, DoubleType, FloatType}
+import org.apache.spark.sql.cecstore.sparks.{ConvertedVector, NanoTimestamps}
+import org.apache.spark.sql.types.{ArrayType, ByteType, DataType, DayTimeIntervalType, DoubleType, FloatType}
 import org.apache.spark.sql.types.{IntegerType, LongType}
 import org.apache.spark.sql.types.{MapType, ShortType, StringType, StructField, StructType, TimestampNTZType, TimestampType, VariantType}
-import org.apache.spark.sql.vectorized.{ColumnVector, ColumnarArray, ColumnarMap}
-import org.apache.spark.unsafe.types.UTF8String
+import org.apache.spark.sql.vectorized.ColumnVector
 
 /**
  * A column that a query reads, or a part of one.
@@ -99,11 +98,7 @@ private[cecstore] object Parts {
 }
 
 /** Numbers as a wider type. */
-private[columns] final class WiderVector(kind: DataType, stored: ColumnVector) extends ColumnVector(kind) {
-  override def close(): Unit = stored.close()
-  override def hasNull: Boolean = stored.hasNull
-  override def numNulls: Int = stored.numNulls
-  override def isNullAt(row: Int): Boolean = stored.isNullAt(row)
+private[columns] final class WiderVector(kind: DataType, stored: ColumnVector) extends ConvertedVector(kind, stored) {
   override def getShort(row: Int): Short = stored.getByte(row)
   override def getInt(row: Int): Int = stored.dataType match {
     case ByteType => stored.getByte(row)
@@ -117,14 +112,4 @@ private[columns] final class WiderVector(kind: DataType, stored: ColumnVector) e
     case FloatType => stored.getFloat(row)
     case _ => getLong(row).toDouble
   }
-  override def getBoolean(row: Int): Boolean = none
-  override def getByte(row: Int): Byte = none
-  override def getFloat(row: Int): Float = none
-  override def getArray(row: Int): ColumnarArray = none
-  override def getMap(row: Int): ColumnarMap = none
-  override def getDecimal(row: Int, precision: Int, scale: Int): Decimal = none
-  override def getUTF8String(row: Int): UTF8String = none
-  override def getBinary(row: Int): Array[Byte] = none
-  override def getChild(ordinal: Int): ColumnVector = none
-  private def none: Nothing = throw new UnsupportedOperationException(s"not of a column of the type ${kind.sql}")
 }

@@ -41,10 +41,16 @@ private[cecstore] object Format {
 
   def bodyBytesMax(records: Int): Int = if (records == 1) OneRecordBytesMax else BodyBytesMax
 
-  def crc32c(bytes: Array[Byte], length: Int): Int = {
+  def crc32c(bytes: Array[Byte], length: Int, from: Int = 0): Int = {
     val crc = new CRC32C
-    crc.update(bytes, 0, length)
+    crc.update(bytes, from, length)
     crc.getValue.toInt
+  }
+
+  /** Whether the last 4 bytes are the checksum of those before them. */
+  def isSealed(bytes: Array[Byte]): Boolean = {
+    val length = bytes.length - 4
+    littleEndian(bytes).getInt(length) == crc32c(bytes, length)
   }
 
   def littleEndian(bytes: Array[Byte]): ByteBuffer = ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN)

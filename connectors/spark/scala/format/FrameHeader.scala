@@ -26,6 +26,10 @@ private[cecstore] final case class FrameHeader(
   def endsVersion: Boolean = (flags & Counted) != 0
   def endsVersion(version: Long): Boolean = endsVersion && inputUpto == version
 
+  /** Raises BadFrame unless these are the stored bytes of its body. */
+  def proveBody(bytes: Array[Byte], from: Int = 0): Unit =
+    if (crc32c(bytes, bodyBytes, from) != bodyCrc) throw new BadFrame("body fails its checksum")
+
   def encoded: Array[Byte] = {
     val bytes = new Array[Byte](HeaderBytes)
     val out = littleEndian(bytes)

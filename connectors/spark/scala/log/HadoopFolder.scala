@@ -84,10 +84,8 @@ private[cecstore] final class HadoopFolder(fs: FileSystem, path: Path, mayEndOth
   override def delete(id: Long): Unit = fs.delete(file(id), false)
 
   /** Do not publish half an object; where the file system cannot help it, its frames are not whole. */
-  private def giveUp(out: FSDataOutputStream): Unit = out.getWrappedStream match {
-    case stream: Abortable if out.hasCapability(StreamCapabilities.ABORTABLE_STREAM) => stream.abort()
-    case _ => try out.close() catch { case e: IOException => logWarning(s"cec: $location: closing a segment given up", e) }
-  }
+  private def giveUp(out: FSDataOutputStream): Unit =
+    try abandon(out) catch { case e: IOException => logWarning(s"cec: $location: closing a segment given up", e) }
 
   private def flush(out: FSDataOutputStream, sync: Boolean): Unit = out match {
     case hdfs: HdfsDataOutputStream if sync => hdfs.hsync(EnumSet.of(SyncFlag.UPDATE_LENGTH))
@@ -123,6 +121,12 @@ private[cecstore] final class HadoopFolder(fs: FileSystem, path: Path, mayEndOth
 private[cecstore] object HadoopFolder {
   /** Segments that this process has open: nobody is dead who writes them. */
   private[cecstore] val writing = ConcurrentHashMap.newKeySet[Path]()
+  /** End a stream, if possible without closing it, which may publish what it holds. */
+  private[cecstore] def abandon(out: FSDataOutputStream): Unit = out.getWrappedStream match {
+    case stream: Abortable if out.hasCapability(StreamCapabilities.ABORTABLE_STREAM) => stream.abort()
+    case _ => out.close()
+  }
+
   private val SettleNs = 60L * 1000 * 1000 * 1000
   private val SettlePollMs = 200L
 }

@@ -1,5 +1,6 @@
 package org.apache.spark.sql.cecstore.log
 
+import java.io.RandomAccessFile
 import java.nio.channels.FileChannel
 import java.nio.file.{Files, Path, StandardOpenOption}
 
@@ -20,6 +21,19 @@ private[cecstore] object LocalFiles {
     val channel = FileChannel.open(folder, StandardOpenOption.READ)
     try channel.force(true) finally channel.close()
   }
+
+  /** Fill `bytes` from where the file stands. */
+  def fill(file: RandomAccessFile, bytes: Array[Byte]): Unit =
+    bytes.indices.by(CallBytes).foreach(at => file.readFully(bytes, at, math.min(CallBytes, bytes.length - at)))
+
+  /** Write where the file stands, and put it on disk if `sync`; an interrupt of the task does not break it off. */
+  def write(file: RandomAccessFile, parts: Iterator[Array[Byte]], sync: Boolean): Unit = {
+    for (part <- parts; at <- part.indices.by(CallBytes)) file.write(part, at, math.min(CallBytes, part.length - at))
+    if (sync) file.getFD.sync()
+  }
+
+  /** The JVM copies what it is given at once into memory outside of the heap. */
+  private val CallBytes = 1 << 20
 
   /** The folder and all above it. */
   def above(path: Path): Iterator[Path] = Iterator.iterate(path.toAbsolutePath)(_.getParent).takeWhile(_ != null)

@@ -84,7 +84,7 @@ private[cecstore] final class LocalFolder(path: LocalPath) extends SegmentFolder
     override def read(from: Long, length: Int): Array[Byte] = {
       file.seek(from)
       val bytes = new Array[Byte](math.max(0L, math.min(length.toLong, file.length - from)).toInt)
-      bytes.indices.by(LocalFolder.CallBytes).foreach(at => file.readFully(bytes, at, math.min(LocalFolder.CallBytes, bytes.length - at)))
+      LocalFiles.fill(file, bytes)
       bytes
     }
     override def close(): Unit = file.close()
@@ -119,8 +119,7 @@ private[cecstore] final class LocalFolder(path: LocalPath) extends SegmentFolder
       try {
         if (out.length != at) throw new IOException(s"$file has ${out.length} bytes where $at were written")
         out.seek(at)
-        for (part <- bytes; from <- part.indices.by(LocalFolder.CallBytes)) out.write(part, from, math.min(LocalFolder.CallBytes, part.length - from))
-        if (sync) out.getFD.sync()
+        LocalFiles.write(out, bytes, sync)
       } finally out.close()
     }
     override def close(): Unit = ()
@@ -130,8 +129,6 @@ private[cecstore] final class LocalFolder(path: LocalPath) extends SegmentFolder
 private[cecstore] object LocalFolder {
   /** `state/<operator>/<partition>/<store>` in the checkpoint's folder: Spark makes them, and syncs none. */
   private val CheckpointLevels = 5
-  /** The JVM copies what it is given at once into memory outside of the heap. */
-  private[log] val CallBytes = 1 << 20
 
   /** Make the folder; returns those that hold the names of the ones that were not there. */
   def made(path: LocalPath): Seq[LocalPath] = LocalFiles.makeFolder(path).map(_.getParent)

@@ -1,6 +1,5 @@
 package org.apache.spark.sql.cecstore.queue
 
-import java.io.FileNotFoundException
 import java.nio.ByteBuffer
 import java.nio.channels.FileChannel
 import java.nio.file.{NoSuchFileException, Path, StandardOpenOption}
@@ -27,10 +26,8 @@ private[cecstore] final class CommitMark(store: Store) extends Logging {
   def newest(logId: Option[IndexedSeq[Byte]]): Option[DurableNote] =
     slots.filter(slot => logId.forall(_ == slot.logId)).maxByOption(_.segment)
 
-  private def slots: Seq[DurableNote] = if (file.isEmpty) Nil else
-    try DurableNote.decoded(store.read(Names.Mark, 0, DurableNote.FileBytes), path) catch {
-      case _: FileNotFoundException => Nil
-    }
+  private def slots: Seq[DurableNote] = file.flatMap(_ => store.readIfThere(Names.Mark, 0, DurableNote.FileBytes))
+    .fold(Seq.empty[DurableNote])(DurableNote.decoded(_, path))
 
   /**
    * The file, open for one commit, before that is proven: if another queue takes this one's place afterwards, the slot
@@ -94,6 +91,6 @@ private[cecstore] object DurableNote {
         in.getLong(40), in.getLong(48))
     }
 
-  private def isSound(slot: Array[Byte]): Boolean = slot.length == SlotBytes && slot.startsWith(Magic) &&
-    Format.littleEndian(slot).getInt(124) == Format.crc32c(slot, 124)
+  private def isSound(slot: Array[Byte]): Boolean =
+    slot.length == SlotBytes && slot.startsWith(Magic) && Format.isSealed(slot)
 }

@@ -9,12 +9,12 @@ import scala.jdk.CollectionConverters._
 import scala.util.Using
 import scala.util.control.NonFatal
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.{Abortable, FSDataInputStream, FSDataOutputStream, FileContext, FileStatus, FileSystem}
-import org.apache.hadoop.fs.{Options, Path, StreamCapabilities}
+import org.apache.hadoop.fs.{FSDataInputStream, FSDataOutputStream, FileContext, FileStatus, FileSystem, Options, Path}
 import org.apache.hadoop.util.functional.FutureIO
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.cecstore.CecLogException
 import org.apache.spark.sql.cecstore.format.Interrupts
+import org.apache.spark.sql.cecstore.log.HadoopFolder
 
 /** Any Hadoop file system that can make an object only where there is none. */
 private[cecstore] final class HadoopStore(fs: FileSystem, root: Path, creation: Creation, needsProof: Boolean)
@@ -146,12 +146,12 @@ private[queue] sealed trait Creation {
   /** Write the bytes; nothing is seen under the path's name before what this returns is called. */
   def written(fs: FileSystem, path: Path, parts: Iterator[Array[Byte]]): () => Unit
 
-  /** `open` and fill a file; where that fails it is given up, if possible without closing, which may publish it. */
+  /** `open` and fill a file, which is abandoned where that fails. */
   protected def filled(open: => FSDataOutputStream, parts: Iterator[Array[Byte]]): FSDataOutputStream = {
     val out = open
     try { parts.foreach(out.write(_)); out } catch {
       case e: Throwable =>
-        try giveUp(out) catch { case NonFatal(again) => e.addSuppressed(again) }
+        try HadoopFolder.abandon(out) catch { case NonFatal(again) => e.addSuppressed(again) }
         throw e
     }
   }
@@ -162,11 +162,6 @@ private[queue] sealed trait Creation {
     builder.recursive()
     must.foreach(builder.must(_, true))
     builder.build().asInstanceOf[FSDataOutputStream] // Java says nothing of the type
-  }
-
-  private def giveUp(out: FSDataOutputStream): Unit = out.getWrappedStream match {
-    case stream: Abortable if out.hasCapability(StreamCapabilities.ABORTABLE_STREAM) => stream.abort()
-    case _ => out.close()
   }
 }
 

@@ -32,14 +32,13 @@ private[cecstore] final class LocalStore(root: Path) extends Store {
     val made = makeDurably(folder)
     val hidden = folder.resolve(f".${path.getFileName}.${random.nextLong()}%016x.tmp")
     try {
-      write(hidden, folder, parts)
-      link(hidden, path)
+      try { write(hidden, folder, parts); link(hidden, path) } finally Files.deleteIfExists(hidden)
     } catch {
       case e: NoHardLinks =>
-        Try((hidden +: made).foreach(Files.deleteIfExists(_)))
+        Try(made.foreach(Files.deleteIfExists(_)))
         durable.removeAll(made.asJava)
         throw e
-    } finally Files.deleteIfExists(hidden)
+    }
     try LocalFiles.syncNames(folder) catch {
       case e: IOException if Interrupts.isOne(e) => throw e
       case e: IOException => throw new CecLogException(s"$path: is there, but its name could not be put on disk and " +
@@ -53,13 +52,7 @@ private[cecstore] final class LocalStore(root: Path) extends Store {
         makeDurably(folder)
         LocalFiles.make(hidden)
     }
-    // An interrupt of the task does not break these calls off half-way.
-    Using.resource(new RandomAccessFile(hidden.toFile, "rw")) { out =>
-      for (part <- parts; from <- part.indices.by(CallBytes)) {
-        out.write(part, from, math.min(CallBytes, part.length - from))
-      }
-      out.getFD.sync()
-    }
+    Using.resource(new RandomAccessFile(hidden.toFile, "rw"))(LocalFiles.write(_, parts, sync = true))
   }
 
   private def link(hidden: Path, path: Path): Unit = try Files.createLink(path, hidden) catch {
@@ -87,7 +80,7 @@ private[cecstore] final class LocalStore(root: Path) extends Store {
       val wanted = if (size < 0) there else math.min(size, there)
       val bytes = new Array[Byte](Math.toIntExact(wanted))
       in.seek(byte)
-      bytes.indices.by(CallBytes).foreach(from => in.readFully(bytes, from, math.min(CallBytes, bytes.length - from)))
+      LocalFiles.fill(in, bytes)
       bytes
     }
   }
@@ -151,8 +144,6 @@ private[cecstore] object LocalStore {
     }
   }
 
-  /** The JVM copies what it is given at once into memory outside of the heap. */
-  private val CallBytes = 1 << 20
   private val random = new SecureRandom
   /** Folders whose names this process has put on disk. Those of batches are left out: there are ever more. */
   private val durable = ConcurrentHashMap.newKeySet[Path]()

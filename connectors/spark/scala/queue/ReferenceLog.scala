@@ -29,7 +29,7 @@ private[cecstore] final case class SeenCommit(logId: IndexedSeq[Byte], number: L
  * The log of commits by reference: opened, followed and added to, by any number of processes at the same time.
  * docs/format.md §11. Keeps no state of the queue, so any thread may use it.
  */
-private[cecstore] final class ReferenceLog(store: Store) extends Logging {
+private[cecstore] final class ReferenceLog(val store: Store) extends Logging {
   import ReferenceLog._
   private val mark = new CommitMark(store)
   private val isLocal = store.localRoot.nonEmpty
@@ -38,7 +38,7 @@ private[cecstore] final class ReferenceLog(store: Store) extends Logging {
   @volatile private var last: Option[LogObject] = None
   /** Commit 0, where it was read. */
   @volatile private var maker: Option[LogObject] = None
-  private val withRows = new KeptCommits
+  private val recent = new RecentCommits
 
   // -- reading ------------------------------------------------------------------------------
 
@@ -80,7 +80,7 @@ private[cecstore] final class ReferenceLog(store: Store) extends Logging {
    */
   private def openedAnew(state: QueueState): Option[QueueState] = if (!state.look.isOld) None else {
     val newest = newestNumber()
-    val isSame = header(state.number).forall(found => found.logId.toIndexedSeq == state.logId && found.salt == state.salt)
+    val isSame = header(state.number).forall(isOf(_, state))
     val mayBeDeleted = QueueState.floorOf(newest) > state.number
     Option.when(mayBeDeleted && isSame)(stateAt(newest)).filter(_.logId == state.logId)
   }
@@ -165,7 +165,13 @@ private[cecstore] final class ReferenceLog(store: Store) extends Logging {
       .getOrElse(throw damaged(0, "the commit that makes the queue says nothing of its columns"))
 
   /** The frames of a segment, where they stand in a commit that was read lately. */
-  def inlineRows(segment: Segment): Option[Array[Byte]] = withRows.rows(segment)
+  def inlineRows(segment: Segment): Option[Array[Byte]] = recent.rows(segment)
+
+  /** Salt and ends of a commit up to a state of this queue, mostly without a request; none as for [[kept]]. */
+  def ends(number: Long, floor: Long): Option[CommitEnds] = {
+    val mayBeDeleted = 0 < number && number < floor
+    recent.ends(number).filterNot(_ => mayBeDeleted).orElse(kept(number, floor).map(recent.add))
+  }
 
   /** One commit, if it is there. */
   def at(number: Long): Option[LogObject] = commit(number)
@@ -193,15 +199,14 @@ private[cecstore] final class ReferenceLog(store: Store) extends Logging {
   }
 
   /** Whether this is still the queue that had this state: it may have been removed, and another made. One request. */
-  def has(state: QueueState): Boolean =
-    header(state.number).exists(found => found.logId.toIndexedSeq == state.logId && found.salt == state.salt)
+  def has(state: QueueState): Boolean = header(state.number).exists(isOf(_, state))
+
+  private def isOf(found: SegmentHeader, state: QueueState): Boolean =
+    found.logId.toIndexedSeq == state.logId && found.salt == state.salt
 
   private def header(number: Long): Option[SegmentHeader] = try {
-    Some(SegmentHeader.decode(store.read(Names.commit(number), 0, Format.HeaderBytes)))
-  } catch {
-    case _: FileNotFoundException => None
-    case e: BadFrame => throw DamagedLog(pathOf(number), 0, e)
-  }
+    store.readIfThere(Names.commit(number), 0, Format.HeaderBytes).map(SegmentHeader.decode)
+  } catch { case e: BadFrame => throw DamagedLog(pathOf(number), 0, e) }
 
   private def newestNumber(): Long = {
     val folders = store.list(Names.LogFolder).filter(each => each.isFolder && Names.isLogFolder(each.name)).map(_.name)
@@ -223,7 +228,9 @@ private[cecstore] final class ReferenceLog(store: Store) extends Logging {
     }
     val all = parts(number, None, Nil)
     all.find(_.logId != all.last.logId).foreach(stranger => throw damaged(stranger.number, "a commit of another queue"))
-    try QueueState.of(all) catch { case e: BadState => throw inconsistent(number, e.getMessage) }
+    val state = try QueueState.of(all) catch { case e: BadState => throw inconsistent(number, e.getMessage) }
+    all.foreach(recent.add)
+    state
   }
 
   /** The commit of this salt, with what came since an earlier one where it says that. None: whichever it is. */
@@ -242,21 +249,19 @@ private[cecstore] final class ReferenceLog(store: Store) extends Logging {
   private def after(state: QueueState, next: LogObject): QueueState = {
     val now = try state.after(next) catch { case e: BadState => throw inconsistent(next.number, e.getMessage) }
     last = Some(next)
+    recent.add(next)
     now
   }
 
   private def commit(number: Long, withSince: Boolean = true): Option[LogObject] =
-    read(Names.commit(number)).map { bytes =>
+    store.readIfThere(Names.commit(number)).map { bytes =>
       val found = LogObject.decode(bytes, pathOf(number), number, withSince)
-      withRows.add(found, bytes)
+      recent.addRows(found, bytes)
       found
     }
 
   private def neededCommit(number: Long): LogObject =
     commit(number).getOrElse(throw damaged(number, "a commit is missing"))
-
-  private def read(name: String): Option[Array[Byte]] =
-    try Some(store.read(name)) catch { case _: FileNotFoundException => None }
 
   private def pathOf(number: Long): String = s"${store.url}/${Names.commit(number)}"
   private def damaged(number: Long, reason: String): CecLogException = DamagedLog(pathOf(number), 0, reason)
@@ -362,13 +367,24 @@ private[cecstore] final class ReferenceLog(store: Store) extends Logging {
   }
 }
 
-/** The last commits with rows that were read: who reads the rows next need not ask for them. For any thread. */
-private final class KeptCommits {
+/** Of the last commits that were read, what readers ask for next: their rows, and where they end. For any thread. */
+private final class RecentCommits {
   private val bytesMax = 8L << 20
+  private val endsMax = 4096
   private val objects = mutable.LinkedHashMap.empty[String, Array[Byte]]
+  private val allEnds = mutable.LinkedHashMap.empty[Long, CommitEnds]
   private var size = 0L
 
-  def add(commit: LogObject, bytes: Array[Byte]): Unit = {
+  def add(commit: LogObject): CommitEnds = synchronized {
+    val added = CommitEnds(commit.salt, commit.commit.ends.toIndexedSeq)
+    allEnds(commit.number) = added
+    if (allEnds.size > endsMax) allEnds.remove(allEnds.head._1)
+    added
+  }
+
+  def ends(number: Long): Option[CommitEnds] = synchronized(allEnds.get(number))
+
+  def addRows(commit: LogObject, bytes: Array[Byte]): Unit = {
     val name = Names.commit(commit.number)
     if (commit.segments.exists(_.file == name)) synchronized {
       size += bytes.length - objects.put(name, bytes).fold(0)(_.length)
@@ -380,6 +396,9 @@ private final class KeptCommits {
     bytes.slice(segment.byte.toInt, (segment.byte + segment.bytes).toInt)
   }
 }
+
+/** A commit of a history that is known, without its segments. */
+private[cecstore] final case class CommitEnds(salt: Long, ends: IndexedSeq[Long])
 
 private[cecstore] object ReferenceLog {
   private val Attempts = 8
@@ -413,20 +432,23 @@ private[cecstore] object Behind {
 
 /**
  * Finds the commit that holds the last record before a position. Ends never fall from one commit to the next, so it is
- * found by halves; a few commits are remembered, so that a reader that goes on asks for none or few. For one thread.
+ * found by halves; a reader that goes on asks for none or few. For one thread.
  */
 private[cecstore] final class CommitSearch(log: ReferenceLog) {
-  private val known = mutable.LongMap.empty[(Long, IndexedSeq[Long])]
+  /** Commits between which the last position was found. */
+  private var known = Set.empty[Long]
 
   /** The first commit up to `state`, of those that are left, with every record below these offsets. */
   def behind(state: QueueState, offsets: Map[Int, Long]): Behind = {
+    val salts = mutable.LongMap(state.number -> state.salt)
     // Of one that was deleted it is not known.
-    def isReached(number: Long): Boolean = of(number, state).exists { case (_, ends) =>
-      offsets.forall { case (n, offset) => offset <= ends.lift(n).getOrElse(0L) }
+    def isReached(number: Long): Boolean = log.ends(number, state.floor).exists { commit =>
+      salts(number) = commit.salt
+      offsets.forall { case (n, offset) => offset <= commit.ends.lift(n).getOrElse(0L) }
     }
-    known(state.number) = (state.salt, state.commit.ends.toIndexedSeq)
-    var low = known.keysIterator.filter(n => n < state.number && !isReached(n)).maxOption.getOrElse(-1L)
-    var high = known.keysIterator.filter(n => low < n && n <= state.number).min
+    val before = known.filter(_ < state.number)
+    var low = before.filterNot(isReached).maxOption.getOrElse(-1L)
+    var high = before.filter(_ > low).minOption.getOrElse(state.number)
     def look(middle: Long): Boolean = {
       val isIt = isReached(middle)
       if (isIt) high = middle else low = middle
@@ -438,14 +460,7 @@ private[cecstore] final class CommitSearch(log: ReferenceLog) {
     def next = if (isKnownBelow) low + step else high - step
     while (low < next && next < high && look(next) != isKnownBelow) step *= 2
     while (high - low > 1) look((low + high) / 2)
-    val found = Behind(high, of(high, state).get._1)
-    known.filterInPlace((n, _) => n == low || n == high || n == state.number)
-    found
-  }
-
-  private def of(number: Long, state: QueueState): Option[(Long, IndexedSeq[Long])] = known.get(number).orElse {
-    val found = log.kept(number, state.floor).map(commit => (commit.salt, commit.commit.ends.toIndexedSeq))
-    found.foreach(known(number) = _)
-    found
+    known = Set(low, high) - -1L
+    Behind(high, salts(high))
   }
 }

@@ -1,6 +1,6 @@
 package org.apache.spark.sql.cecstore.queue
 
-import java.io.IOException
+import java.io.{FileNotFoundException, IOException}
 import java.nio.charset.StandardCharsets.UTF_8
 import java.nio.file.{FileAlreadyExistsException, Paths}
 import java.security.MessageDigest
@@ -49,6 +49,10 @@ private[cecstore] trait Store {
    * Up to `size` bytes from `byte` (all: -1); fewer only where the object ends. Raises FileNotFoundException.
    */
   def read(name: String, byte: Long = 0, size: Long = -1): Array[Byte]
+
+  /** The same; none where there is no such object. */
+  final def readIfThere(name: String, byte: Long = 0, size: Long = -1): Option[Array[Byte]] =
+    try Some(read(name, byte, size)) catch { case _: FileNotFoundException => None }
 
   /** Bytes of an object. Raises FileNotFoundException. */
   def size(name: String): Long

@@ -11,8 +11,8 @@ import org.apache.spark.sql.cecstore.CecLogException
  * What keeps a queue small: trimming as its retention says, deleting what nobody reads, and merging. docs/format.md §11.
  * Any process may do it beside the writers.
  */
-private[cecstore] final class Upkeep(store: Store, log: ReferenceLog, clockUs: () => Long, merger: Merger)
-    extends Logging {
+private[cecstore] final class Upkeep(log: ReferenceLog, clockUs: () => Long, merger: Merger) extends Logging {
+  import log.store
   /** Commits whose removed objects are deleted. */
   private var swept = 0L
   /** The commit before which the others are deleted. */
@@ -23,7 +23,7 @@ private[cecstore] final class Upkeep(store: Store, log: ReferenceLog, clockUs: (
     if (before.number / Upkeep.Every == after.number / Upkeep.Every) after
     else try {
       val now = merge(trim(after))
-      if (now.floor > floor) floor = Sweeping.commits(store, log, now).getOrElse(floor)
+      if (now.floor > floor) floor = Sweeping.commits(log, now).getOrElse(floor)
       now
     } catch {
       case NonFatal(e) => logWarning(s"cec: ${store.url} is not kept small: $e"); after
@@ -32,7 +32,7 @@ private[cecstore] final class Upkeep(store: Store, log: ReferenceLog, clockUs: (
   private def trim(state: QueueState): QueueState = {
     // Looked at anew for each try: whoever has registered since comes first.
     val now = log.add(log.refresh(state))(Trims.after(store, _, clockUs()))
-    swept = Sweeping.gone(store, log, now, swept)
+    swept = Sweeping.gone(log, now, swept)
     now
   }
 
@@ -104,12 +104,12 @@ private[cecstore] object Sweeping {
    * Delete the commits before the last one that says all there is, but for commit 0 and those whose inline frames count,
    * or counted after that one: once that one is older than the grace period. Returns its number; none as long as it is not.
    */
-  def commits(store: Store, log: ReferenceLog, state: QueueState): Option[Long] =
-    Option.when(state.floor > 0 && log.madeUs(state.floor) <= storeNowUs(store) - GraceUs) {
+  def commits(log: ReferenceLog, state: QueueState): Option[Long] =
+    Option.when(state.floor > 0 && log.madeUs(state.floor) <= storeNowUs(log.store) - GraceUs) {
       // Without it, what it would say did not fit into a frame.
       if (log.kept(state.floor, 0).exists(_.since.nonEmpty)) {
         val named = (state.live.iterator.map(_.segment.file) ++ state.gone.iterator.map(_.segment.file)).toSet
-        store.delete(log.numbersBelow(state.floor).map(Names.commit).filterNot(named))
+        log.store.delete(log.numbersBelow(state.floor).map(Names.commit).filterNot(named))
       }
       state.floor
     }
@@ -118,15 +118,15 @@ private[cecstore] object Sweeping {
    * Delete what merges and trims behind commit `after` took away a grace period ago. Returns the last commit whose
    * objects are all deleted. A state that was opened by a commit that says all does not know what was taken away before.
    */
-  def gone(store: Store, log: ReferenceLog, state: QueueState, after: Long): Long = {
+  def gone(log: ReferenceLog, state: QueueState, after: Long): Long = {
     val byCommit = state.gone.filter(_.removedAt > after).groupBy(_.removedAt)
     // A file may hold several segments, of which some still count. Commits go when they are old.
     val live = state.live.map(_.segment.file).toSet
     def isNeeded(file: String) = live(file) || file.startsWith(Names.LogFolder + "/")
-    val olderThanUs = if (byCommit.isEmpty) 0L else storeNowUs(store) - GraceUs
+    val olderThanUs = if (byCommit.isEmpty) 0L else storeNowUs(log.store) - GraceUs
     @tailrec def sweep(numbers: List[Long], swept: Long): Long = numbers match {
       case number :: rest if log.madeUs(number) <= olderThanUs =>
-        store.delete(byCommit(number).map(_.segment.file).distinct.filterNot(isNeeded))
+        log.store.delete(byCommit(number).map(_.segment.file).distinct.filterNot(isNeeded))
         sweep(rest, number)
       case _ => swept
     }

@@ -97,8 +97,8 @@ private[cecstore] final class CecScan(
     val recordsMax =
       if (said.containsKey("maxRecordsPerPartition")) most else packing.recordsMax(slices(Long.MaxValue, None), most)
     val found = slices(recordsMax, options.minPartitions)
-    if (options.minPartitions.isEmpty) packing.tasks(found, recordsMax).map(SliceGroup(_)).toArray
-    else found.map(slice => SliceGroup(IndexedSeq(slice))).toArray
+    val groups = if (options.minPartitions.isEmpty) packing.tasks(found, recordsMax) else found.map(IndexedSeq(_))
+    groups.map(CecScan.group(queue, _, isReadAtOnce = false)).toArray
   }
 
   override def createReaderFactory(): PartitionReaderFactory = CecScan.readers(queue, wanted)
@@ -127,6 +127,13 @@ private[cecstore] object CecScan {
       val slice = Slice(whole, piece, IndexedSeq.empty)
       slice.copy(segments = queue.segmentsOf(piece).filter(s => mayHold(s) && (s.frames > 1 || slice.has(s.firstOffset))))
     }.filter(_.segments.nonEmpty)
+
+  /** What one task reads, with what the driver has read of it. */
+  def group(queue: ReadableQueue, slices: IndexedSeq[Slice], isReadAtOnce: Boolean): SliceGroup = {
+    val inline = for (slice <- slices; segment <- slice.segments; rows <- queue.inlineRows(segment))
+      yield (segment.file, segment.byte) -> rows
+    SliceGroup(slices, inline.toMap, isReadAtOnce)
+  }
 
   def readers(queue: ReadableQueue, wanted: Wanted): PartitionReaderFactory = {
     val session = SparkSession.active

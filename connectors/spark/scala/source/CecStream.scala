@@ -214,10 +214,8 @@ private[cecstore] final class CecStream(
     if (following.isEmpty) tell(begin, ends)
     val ranges = ends.toSeq.sortBy(_._1).map { case (n, stop) => OffsetRange(n, begin(n), stop) }
     // A task each, as of Kafka's topics: where rows stand in a sink goes by it.
-    CecScan.slices(queue, ranges, options, _ => true).map { slice =>
-      val inline = slice.segments.flatMap(segment => queue.inlineRows(segment).map((segment.file, segment.byte) -> _))
-      SliceGroup(IndexedSeq(slice), inline.toMap)
-    }.toArray
+    CecScan.slices(queue, ranges, options, _ => true)
+      .map(slice => CecScan.group(queue, IndexedSeq(slice), isReadAtOnce = true)).toArray
   }
 
   override def createReaderFactory(): PartitionReaderFactory = CecScan.readers(queue, wanted)

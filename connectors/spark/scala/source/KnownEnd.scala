@@ -4,6 +4,7 @@ import java.io.FileNotFoundException
 import java.util.Arrays
 import org.apache.spark.sql.cecstore.CecLogException
 import org.apache.spark.sql.cecstore.format.{DamagedLog, Format, FrameHeader, Scan, SegmentHeader}
+import org.apache.spark.sql.cecstore.log.SegmentFolder
 import org.apache.spark.sql.cecstore.queue.{DurableNote, NotAQueue, Store}
 import scala.util.Try
 
@@ -16,14 +17,10 @@ private[cecstore] final case class KnownEnd(manifest: Manifest, noted: Option[Du
 private[cecstore] object KnownEnd {
   private val ManifestName = """manifest-(\d{10})""".r
   private val NoteName = """durable-(\d{10})""".r
-  private val SegmentName = """(\d{20})\.seg""".r
   private val ManifestMagic = "CECMANI\u0000".getBytes("US-ASCII")
   private val ManifestBytes = 64
   private val Advice = "restore it from a copy as new as the rest of the queue; to go on without what is lost, move " +
-    "away the " +
-    "`durable-…` files, and the segments above the manifest's newest"
-
-  def segmentName(id: Long): String = f"$id%020d.seg"
+    "away the `durable-…` files, and the segments above the manifest's newest"
 
   /**
    * Look beside a live writer or without one. Raises NotAQueue, and CecLogException where the manifest is damaged, or
@@ -38,9 +35,8 @@ private[cecstore] object KnownEnd {
     val manifest = readManifest(store, folder)
     try {
       refuseUnknownNotes(store, folder, manifest, notes)
-      names.collect { case name @ SegmentName(id) => name -> id.toLong }
-        .find { case (_, id) => isUnknown(store, folder, manifest, id) }
-        .foreach { case (name, _) => throw older(store, folder, manifest, name) }
+      names.find(SegmentFolder.idOf(_).exists(isUnknown(store, folder, manifest, _)))
+        .foreach(name => throw older(store, folder, manifest, name))
       val ofNewest = notes.flatMap(_._3).filter(_.segment == manifest.newest)
       KnownEnd(manifest, ofNewest.maxByOption(note => (note.byte, note.epoch)))
     } catch {
@@ -54,16 +50,13 @@ private[cecstore] object KnownEnd {
     val names = store.list(folder.stripSuffix("/")).map(_.name).filter(ManifestName.matches)
     val name = names.maxOption.getOrElse(throw new NotAQueue(
       s"${store.url}/${folder.stripSuffix("/")}", s"no queue here (there is no file manifest-…)"))
-    val bytes = try Some(store.read(folder + name, 0, ManifestBytes + 1)) catch { case _: FileNotFoundException =>
-      None }
     // Where it is gone a new writer has just published its own.
-    bytes.fold(readManifest(store, folder))(decoded(_, s"${store.url}/$folder$name", name.takeRight(10).toLong))
+    store.readIfThere(folder + name, 0, ManifestBytes + 1).fold(readManifest(store, folder))(decoded(_, s"${store.url}/$folder$name", name.takeRight(10).toLong))
   }
 
   private def decoded(bytes: Array[Byte], path: String, epoch: Long): Manifest = {
     if (!bytes.startsWith(ManifestMagic)) throw new NotAQueue(path, "not a manifest of cec-store")
-    if (bytes.length != ManifestBytes || !isSound(bytes)) throw DamagedLog(path, 0,
-      "the manifest fails its checksum")
+    if (bytes.length != ManifestBytes || !Format.isSealed(bytes)) throw DamagedLog(path, 0, "the manifest fails its checksum")
     val in = Format.littleEndian(bytes)
     val version = in.getShort(8)
     if (version != 1) {
@@ -78,14 +71,8 @@ private[cecstore] object KnownEnd {
     found
   }
 
-  private def isSound(bytes: Array[Byte]): Boolean =
-    Format.littleEndian(bytes).getInt(bytes.length - 4) == Format.crc32c(bytes, bytes.length - 4)
-
-  private def notesIn(store: Store, name: String): Seq[DurableNote] = {
-    val bytes = try store.read(name, 0, DurableNote.FileBytes) catch { case _: FileNotFoundException =>
-      Array.emptyByteArray }
-    DurableNote.decoded(bytes, s"${store.url}/$name")
-  }
+  private def notesIn(store: Store, name: String): Seq[DurableNote] =
+    store.readIfThere(name, 0, DurableNote.FileBytes).toSeq.flatMap(DurableNote.decoded(_, s"${store.url}/$name"))
 
   private def refuseUnknownNotes(store: Store, folder: String, manifest: Manifest,
       notes: Seq[(String, Long, Seq[DurableNote])]): Unit = notes.foreach { case (name, epoch, ends) =>
@@ -112,11 +99,11 @@ private[cecstore] object KnownEnd {
 
   /** Above the newest segment there may be one that was being born, and nothing else. */
   private def isUnknown(store: Store, folder: String, manifest: Manifest, id: Long): Boolean =
-    id > manifest.newest && (id > manifest.newest + 1 || holdsAcknowledged(store, folder + segmentName(id)))
+    id > manifest.newest && (id > manifest.newest + 1 || holdsAcknowledged(store, folder + SegmentFolder.name(id)))
 
   /** Whether a header vouches for more than the SCHEMA that the segment begins with: in one never published none does. */
   private def holdsAcknowledged(store: Store, name: String): Boolean = {
-    val bytes = try store.read(name) catch { case _: FileNotFoundException => Array.emptyByteArray }
+    val bytes = store.readIfThere(name).getOrElse(Array.emptyByteArray)
     val salt = Try(SegmentHeader.decode(bytes.take(Format.HeaderBytes)).salt).toOption
     val headers = Scan.of(bytes, salt, FrameHeader.decodeOfQueue).intactIn(bytes, 0).map(_.header).toSeq
     val published = headers.filter(_.kind == Format.Schema).map(h => h.schemaByte + h.frameBytes)
@@ -126,6 +113,5 @@ private[cecstore] object KnownEnd {
 
   private def older(store: Store, folder: String, manifest: Manifest, name: String) = new CecLogException(
     f"${store.url}/${folder}manifest-${manifest.epoch}%010d: damage at byte 0: the manifest is older than $name, " +
-      f"which it " +
-      s"does not know of; $Advice", named = Map("queue" -> store.url))
+      s"which it does not know of; $Advice", named = Map("queue" -> store.url))
 }

@@ -6,6 +6,7 @@ import scala.collection.mutable
 import org.apache.spark.sql.cecstore.CecLogException
 import org.apache.spark.sql.cecstore.format.{BadFrame, DamagedLog, EndFacts, Ends, Format, Frame, FrameHeader, Gap}
 import org.apache.spark.sql.cecstore.format.{LogKind, Scan, SegmentHeader, Verdict}
+import org.apache.spark.sql.cecstore.log.SegmentFolder
 import org.apache.spark.sql.cecstore.queue.{DurableNote, QueueReplaced, Segment, Store}
 
 /**
@@ -51,7 +52,7 @@ private[cecstore] final class PlainLog(store: Store, folder: String, partition: 
   private def refuseOlder(known: KnownEnd): Unit = {
     val (seen, salt) = (newest.shown.byte + newest.shown.bytes, newest.header.salt)
     // After a power cut the note may be older, and the file still has what was seen.
-    def isCut = try store.size(folder + KnownEnd.segmentName(newest.id)) < seen catch {
+    def isCut = try store.size(folder + SegmentFolder.name(newest.id)) < seen catch {
       case _: FileNotFoundException => true
     }
     val isOlder = if (known.manifest.newest == newest.id) {
@@ -69,7 +70,7 @@ private[cecstore] final class PlainLog(store: Store, folder: String, partition: 
 
   private def firstIsStill(known: Manifest): Boolean = KnownEnd.readManifest(store, folder).first == known.first
 
-  private def scan(manifest: Manifest, id: Long) = new SegmentScan(store, folder + KnownEnd.segmentName(id), id,
+  private def scan(manifest: Manifest, id: Long) = new SegmentScan(store, folder + SegmentFolder.name(id), id,
     manifest.logId, partition)
 
   /** A segment that has a successor, which says where it ends. */
@@ -184,7 +185,7 @@ private[cecstore] final class SegmentScan(store: Store, file: String, val id: Lo
     unvouched.reverseIterator.takeWhile(_.header.continues).map(_.byte).toSeq.lastOption
 
   private def claimedBeyond: Long = {
-    val rest = try store.read(file, byte) catch { case _: FileNotFoundException => Array.emptyByteArray }
+    val rest = store.readIfThere(file, byte).getOrElse(Array.emptyByteArray)
     scan.intactIn(rest, byte).map(_.header.durableUpto).maxOption.getOrElse(0L)
   }
 

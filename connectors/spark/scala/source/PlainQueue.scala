@@ -1,16 +1,14 @@
 package org.apache.spark.sql.cecstore.source
 
 import org.apache.spark.sql.cecstore.columns.RecordFields
-import org.apache.spark.sql.cecstore.format.{BadFrame, DamagedLog}
+import org.apache.spark.sql.cecstore.format.Format
 import org.apache.spark.sql.cecstore.queue.{Segment, Store}
 
 /** A queue that is a log itself, which is its own partition 0. docs/format.md §1. */
 private[cecstore] final class PlainQueue(override val path: String, override val store: Store) extends ReadableQueue {
   private val log = new PlainLog(store, "", 0)
   override val schemaMessage: Array[Byte] = log.schemaMessage
-  override val fields: RecordFields = try RecordFields.decode(schemaMessage) catch {
-    case e: BadFrame => throw DamagedLog(s"${store.url}/", 128, e)
-  }
+  override val fields: RecordFields = ReadableQueue.fieldsOf(schemaMessage, s"${store.url}/", Format.HeaderBytes)
 
   override def again(): ReadableQueue = ReadableQueue.open(path)
   override def refresh(): Unit = log.refresh()

@@ -99,6 +99,10 @@ private[cecstore] object ReadableQueue {
     try Some(open(qualified, store)) catch { case _: NotAQueue if store.list("").isEmpty => None }
   }
 
+  /** Of a SCHEMA frame's body, which stands in a file at this byte. Raises CecLogException. */
+  private[source] def fieldsOf(message: Array[Byte], file: String, byte: Long): RecordFields =
+    try RecordFields.decode(message) catch { case e: BadFrame => throw DamagedLog(file, byte, e) }
+
   def hex(id: IndexedSeq[Byte]): String = id.map(byte => f"${byte & 0xff}%02x").mkString
 
   private def placeOf(path: String): (String, Store) = {
@@ -144,10 +148,7 @@ private[cecstore] final class ReferenceView private (override val path: String, 
   override def again(): ReadableQueue = {
     val last = state
     if (!log.has(last)) ReadableQueue.open(path) // it has been removed, and maybe made anew
-    else {
-      val anew = new ReferenceLog(store) // what was read before is not kept for it
-      new ReferenceView(path, store, schemaMessage, fields, anew.refresh(last), anew)
-    }
+    else new ReferenceView(path, store, schemaMessage, fields, log.refresh(last), log)
   }
 
   private def segmentsByPartition: Map[Int, IndexedSeq[Segment]] =
@@ -187,9 +188,7 @@ private[cecstore] object ReferenceView {
     val log = new ReferenceLog(store)
     val state = log.open()
     val message = log.schemaMessage(state)
-    val fields = try RecordFields.decode(message) catch {
-      case e: BadFrame => throw DamagedLog(s"${store.url}/${Names.commit(0)}", 0, e)
-    }
+    val fields = ReadableQueue.fieldsOf(message, s"${store.url}/${Names.commit(0)}", 0)
     new ReferenceView(path, store, message, fields, state, log)
   }
 }

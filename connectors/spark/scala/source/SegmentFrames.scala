@@ -2,7 +2,6 @@ package org.apache.spark.sql.cecstore.source
 
 import java.io.FileNotFoundException
 import java.util.Arrays
-import java.util.zip.CRC32C
 import org.apache.spark.sql.cecstore.queue.{Segment, Store}
 import org.apache.spark.sql.cecstore.format.{BadFrame, DamagedLog, Format, Frame, FrameHeader, Gap, Scan}
 
@@ -59,7 +58,7 @@ private[cecstore] final class SegmentFrames(store: Store, segment: Segment, begi
     }
     if (isFound) {
       have(byte + Format.HeaderBytes, header.bodyBytes, WindowBytes)
-      checkBody()
+      header.proveBody(window, bodyAt)
     } else if (records != segment.records || frames != segment.frames) {
       throw new BadFrame(s"$frames frames with $records records, not those of the commit")
     }
@@ -84,12 +83,6 @@ private[cecstore] final class SegmentFrames(store: Store, segment: Segment, begi
       windowAt = from
       if (window.length != size) throw new BadFrame("the object ends within what the commit names")
     }
-  }
-
-  private def checkBody(): Unit = {
-    val crc = new CRC32C
-    crc.update(window, bodyAt, header.bodyBytes)
-    if (crc.getValue.toInt != header.bodyCrc) throw new BadFrame("body fails its checksum")
   }
 
   /** What is wrong with a frame is said with its place. */

@@ -56,6 +56,11 @@ private[cecstore] final case class PlannedQueue(path: String, id: String, ends: 
     }
   }
 
+  /** Whether its newest commit then is there still: one request of 128 bytes. */
+  def isThere(store: Store): Boolean = seen.exists { commit =>
+    try { new ReferenceLog(store).prove(commit); true } catch { case _: CecLogException => false }
+  }
+
   private def refuseReplaced(store: Store): Unit = {
     val there = try Some(new PlainQueue(path, store)) catch { case _: NotAQueue => None }
     val what = there match {
@@ -72,11 +77,11 @@ private[cecstore] final case class PlannedQueue(path: String, id: String, ends: 
 /**
  * What one task reads: slices of one partition or of several, one after the other.
  *
- * @param inline frames of its segments that the driver has read just now, by file and byte: of a stream's batch, which is
- *   read at once. A query may be run again when another queue stands there.
+ * @param inline frames of its segments that the driver has read, by file and byte
+ * @param isReadAtOnce as a stream's batch is; another query may be run again when another queue stands there
  */
-private[cecstore] final case class SliceGroup(
-    slices: IndexedSeq[Slice], inline: Map[(String, Long), Array[Byte]] = Map.empty) extends InputPartition
+private[cecstore] final case class SliceGroup(slices: IndexedSeq[Slice], inline: Map[(String, Long), Array[Byte]],
+    isReadAtOnce: Boolean) extends InputPartition
 
 /**
  * What is read of each slice.
@@ -112,6 +117,9 @@ private[cecstore] final class SliceReaderFactory(queue: PlannedQueue, configurat
 private[cecstore] final class SliceReader(store: Store, queue: PlannedQueue, fields: RecordFields, group: SliceGroup,
     wanted: Wanted) extends PartitionReader[ColumnarBatch] {
   private val columns = new FrameColumns(fields.fields)
+  /** Without them the rows are read, which tells what has become of the queue. */
+  private lazy val inline =
+    if (group.isReadAtOnce || group.inline.isEmpty || queue.isThere(store)) group.inline else Map.empty[(String, Long), Array[Byte]]
   private var segments = for (slice <- group.slices.iterator; segment <- slice.segments.iterator) yield (slice, segment)
   private var segment: Segment = _
   private var slice: Slice = _
@@ -139,7 +147,7 @@ private[cecstore] final class SliceReader(store: Store, queue: PlannedQueue, fie
       val (of, next) = segments.next()
       slice = of
       segment = next
-      frames = new SegmentFrames(store, segment, slice.part.start, group.inline.get((segment.file, segment.byte)))
+      frames = new SegmentFrames(store, segment, slice.part.start, inline.get((segment.file, segment.byte)))
     }
     true
   }

@@ -4,7 +4,7 @@ package org.apache.spark.sql.cecstore
 import java.util.{Map => JMap}
 import scala.jdk.CollectionConverters._
 import org.apache.spark.sql.cecstore.format.{RefusedQuery, SparkErrors}
-import org.apache.spark.sql.cecstore.source.{ReadableQueue, SourceColumns, SourceOptions}
+import org.apache.spark.sql.cecstore.source.{KeptQueue, SourceColumns, SourceOptions}
 import org.apache.spark.sql.cecstore.tables.{CecTable, TableOptions}
 import org.apache.spark.sql.connector.catalog.{Table, TableProvider}
 import org.apache.spark.sql.connector.expressions.Transform
@@ -14,6 +14,9 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /** `format("cec")`: queues in Spark. */
 class CecDataSource extends TableProvider with DataSourceRegister {
+  /** The queue whose columns were asked for: its table goes on with it. */
+  private val queue = new KeptQueue
+
   override def shortName(): String = "cec"
 
   /** The queue's columns; with `includeMetadata` those of the log behind them. */
@@ -21,7 +24,7 @@ class CecDataSource extends TableProvider with DataSourceRegister {
     val all = options.asCaseSensitiveMap.asScala.toMap
     val wanted = SourceOptions.parseForColumns(TableOptions.ofSource(all).asJava)
     TableOptions.requireWholePath(all, wanted.path)
-    SourceColumns.of(ReadableQueue.open(wanted.path).fields, wanted)
+    SourceColumns.of(queue.at(wanted.path).fields, wanted)
   }
 
   /** A query that writes says itself which columns it has, whether or not the queue is there. */
@@ -31,6 +34,6 @@ class CecDataSource extends TableProvider with DataSourceRegister {
   override def getTable(schema: StructType, partitioning: Array[Transform], properties: JMap[String, String]): Table = {
     if (partitioning.nonEmpty) throw new RefusedQuery("CEC_PARTITIONED_TABLE", Map.empty,
       "a queue has the partitions of the queries that write it: leave out PARTITIONED BY and CLUSTERED BY")
-    new CecTable(schema, properties.asScala.toMap)
+    new CecTable(schema, properties.asScala.toMap, queue)
   }
 }

@@ -17,10 +17,9 @@ import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /** A queue as Spark sees it. One object serves one query, from batch to batch. */
-private[cecstore] final class CecTable(columns: StructType, options: Map[String, String])
+private[cecstore] final class CecTable(columns: StructType, options: Map[String, String], queue: KeptQueue)
     extends SupportsRead with SupportsWrite with TruncatableTable with ReportsSinkMetrics {
   private val kept = new KeptCommitter
-  private val queue = new KeptQueue
   private val isOfCatalog = TableOptions.areOfCatalog(options)
   private val ofSource = TableOptions.ofSource(options)
 

@@ -18,7 +18,7 @@ private[tables] final class Committer(store: Store, columns: StoredColumns, opti
   private var state = try commits.open() catch { case _: NotAQueue => make() }
   /** The queue's record schema, as SCHEMA frames of its segments have it. */
   val schemaMessage: Array[Byte] = commits.schemaMessage(state)
-  private val upkeep = new Upkeep(store, commits, () => SegmentWriter.nowUs,
+  private val upkeep = new Upkeep(commits, () => SegmentWriter.nowUs,
     new Merging(options.path, options.singleWriter, conf, schemaMessage))
   /** Of the queue's columns, in their order, among those of the query. */
   val places: IndexedSeq[Int] = placesOfColumns()

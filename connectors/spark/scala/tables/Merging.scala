@@ -28,16 +28,13 @@ private[tables] final class Merging(path: String, singleWriter: Boolean, conf: S
 
   private def merged(segments: IndexedSeq[Segment]): Segment = {
     val store = Store.at(new Path(path), conf.value, singleWriter)
-    val id = Merging.random.nextLong() & Long.MaxValue
-    val salt = Merging.random.nextLong()
-    val header = SegmentHeader(new Array[Byte](16), id, salt, 0, Format.NoSegment, 0, 0, 0, SegmentWriter.nowUs,
-      SegmentHeader.Compacted)
+    val header = SegmentWriter.newHeader(SegmentHeader.Compacted)
     val encoder = new SegmentEncoder(header, schemaMessage)
-    val name = Names.segment(query, 0, segments.head.partition, id)
+    val name = Names.segment(query, 0, segments.head.partition, header.segmentId)
     val frames = segments.iterator.flatMap(copied(store, _, encoder))
     store.create(name, encoder.begin().iterator ++ frames.flatten)
     val (byte, bytes) = encoder.batches
-    segments.head.copy(records = encoder.records, file = name, byte = byte, bytes = bytes, salt = salt,
+    segments.head.copy(records = encoder.records, file = name, byte = byte, bytes = bytes, salt = header.salt,
       leastUs = segments.map(_.leastUs).min, greatestUs = segments.map(_.greatestUs).max,
       frames = segments.map(_.frames).sum,
       // As old as the newest of what is in it: retention by time goes by it.

@@ -69,9 +69,7 @@ private[tables] final class SegmentWriter(target: Target, batch: Long, partition
     "a queue is not written with Trigger.Continuous: use Trigger.ProcessingTime or Trigger.AvailableNow")
 
   private def segment(rows: BufferedIterator[InternalRow], frames: RowFrames): Segment = {
-    val id = SegmentWriter.random.nextLong() & Long.MaxValue
-    val salt = SegmentWriter.random.nextLong()
-    val header = SegmentHeader(new Array[Byte](16), id, salt, 0, Format.NoSegment, 0, 0, 0, SegmentWriter.nowUs)
+    val header = SegmentWriter.newHeader()
     val encoder = new SegmentEncoder(header, target.schemaMessage)
     var (frameCount, least, greatest) = (0, Long.MaxValue, Long.MinValue)
     def stored: Iterator[Seq[Array[Byte]]] = new Iterator[Seq[Array[Byte]]] {
@@ -84,10 +82,10 @@ private[tables] final class SegmentWriter(target: Target, batch: Long, partition
         encoder.batch(frame.body, frame.rows, frame.leastUs, frame.greatestUs)
       }
     }
-    val name = Names.segment(target.query, batch, partition, id)
+    val name = Names.segment(target.query, batch, partition, header.segmentId)
     store.create(name, encoder.begin().iterator ++ stored.flatten)
     val (byte, bytes) = encoder.batches
-    Segment(partition, 0, encoder.records, name, byte, bytes, salt, least, greatest, frameCount, SegmentWriter.nowUs,
+    Segment(partition, 0, encoder.records, name, byte, bytes, header.salt, least, greatest, frameCount, SegmentWriter.nowUs,
       removed = false)
   }
 
@@ -107,6 +105,10 @@ private[tables] final class SegmentWriter(target: Target, batch: Long, partition
 
 private[tables] object SegmentWriter {
   private val random = new SecureRandom
+
+  /** Of an object that a task makes. */
+  def newHeader(flags: Int = 0): SegmentHeader = SegmentHeader(new Array[Byte](16), random.nextLong() & Long.MaxValue,
+    random.nextLong(), 0, Format.NoSegment, 0, 0, 0, nowUs, flags)
 
   def nowUs: Long = {
     val now = java.time.Instant.now()

@@ -1,8 +1,8 @@
 package org.apache.spark.sql.cecstore.sparks
 
-import org.apache.spark.sql.types.{DataType, Decimal, TimestampLTZNanosType, TimestampNTZNanosType}
-import org.apache.spark.sql.vectorized.{ColumnVector, ColumnarArray, ColumnarMap}
-import org.apache.spark.unsafe.types.{TimestampNanosVal, UTF8String}
+import org.apache.spark.sql.types.{DataType, TimestampLTZNanosType, TimestampNTZNanosType}
+import org.apache.spark.sql.vectorized.ColumnVector
+import org.apache.spark.unsafe.types.TimestampNanosVal
 
 /** This Spark has timestamps of nanoseconds. */
 private[cecstore] object NanoTimestamps {
@@ -28,12 +28,7 @@ private[cecstore] abstract class PassingVector(kind: DataType) extends ColumnVec
   override def getTimestampLTZNanos(row: Int): TimestampNanosVal = behind.getTimestampLTZNanos(place(row))
 }
 
-private final class NanosVector(kind: DataType, stored: ColumnVector, perMicrosecond: Int) extends ColumnVector(kind) {
-  override def close(): Unit = stored.close()
-  override def hasNull: Boolean = stored.hasNull
-  override def numNulls: Int = stored.numNulls
-  override def isNullAt(row: Int): Boolean = stored.isNullAt(row)
-
+private final class NanosVector(kind: DataType, stored: ColumnVector, perMicrosecond: Int) extends ConvertedVector(kind, stored) {
   private def value(row: Int): TimestampNanosVal = if (isNullAt(row)) null else {
     val number = stored.getLong(row)
     TimestampNanosVal.fromParts(
@@ -42,18 +37,4 @@ private final class NanosVector(kind: DataType, stored: ColumnVector, perMicrose
 
   override def getTimestampNTZNanos(row: Int): TimestampNanosVal = value(row)
   override def getTimestampLTZNanos(row: Int): TimestampNanosVal = value(row)
-  override def getBoolean(row: Int): Boolean = none
-  override def getByte(row: Int): Byte = none
-  override def getShort(row: Int): Short = none
-  override def getInt(row: Int): Int = none
-  override def getLong(row: Int): Long = none
-  override def getFloat(row: Int): Float = none
-  override def getDouble(row: Int): Double = none
-  override def getArray(row: Int): ColumnarArray = none
-  override def getMap(row: Int): ColumnarMap = none
-  override def getDecimal(row: Int, precision: Int, scale: Int): Decimal = none
-  override def getUTF8String(row: Int): UTF8String = none
-  override def getBinary(row: Int): Array[Byte] = none
-  override def getChild(ordinal: Int): ColumnVector = none
-  private def none: Nothing = throw new UnsupportedOperationException(s"not of a column of the type ${kind.sql}")
 }
