@@ -151,12 +151,15 @@ class _PlaceVerifier:
 
     def _found_in(self, log: Log) -> Verification:
         done = self._bytes
+        decoder = None
+        if self._deep and self._place.has_versions:
+            decoder = log.row_decoder_if_readable
         return verify(
             log.folder,
             records=self._records,
             rebuilds=self._deep,
             committed=self._spark.committed(log) if self._spark is not None else (),
-            decoder=log.decoder_if_readable if self._deep and self._place.has_versions else None,
+            decoder=decoder,
             progress=lambda byte: self._progress(TotalBytes(done + byte)),
         )
 
