@@ -177,6 +177,19 @@ def test_without_its_library_avro_is_named_as_not_decoded(
 
 
 @in_both
+def test_a_store_that_stands_alone_is_named_as_not_decoded(tmp_path: Path, in_avro: bool) -> None:
+    path = whole(tmp_path / "c", in_avro=in_avro)
+    store = path / "state" / "0" / "0"
+    assert verify.document(store, "--deep")["notes"] == []
+    assert [row for row in dumped(store)[0] if "variable" in row[0]] == SHOWN
+    (path / "offsets").rename(path / "gone")  # these say which encoding it is
+    told = "keys and values were not decoded: what Spark notes of them is not here"
+    assert notes_of(verify.document(store, "--deep")) == told
+    assert {len(key) for key, _ in dumped(store)[0]} == {2}
+    assert not any("variable" in key for key, _ in dumped(store)[0])
+
+
+@in_both
 def test_verify_says_which_rows_no_schema_file_is_for(tmp_path: Path, in_avro: bool) -> None:
     """Spark keeps rows of a variable that the last run has not declared."""
     made = MadeVariables(tmp_path / "c", in_avro, families=("items", "parts", INDEX))

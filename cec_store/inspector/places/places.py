@@ -129,12 +129,6 @@ class Log:
         except (CecError, ValueError):
             return None
 
-    @property
-    def decoder_if_readable(self) -> StateDecoder | None:
-        """The decoder; ``None`` also where what Spark noted cannot be read."""
-        decoder = self.row_decoder_if_readable
-        return decoder if isinstance(decoder, StateDecoder) else None
-
 
 @dataclass(frozen=True)
 class Place:

@@ -20,7 +20,7 @@ from cec_store.connectors.spark.checkpoint.state_schema import (
 from cec_store.connectors.spark.checkpoint.unsafe_rows import BadRow, decode_rows
 from cec_store.connectors.spark.checkpoint.variables import Families, read_families
 from cec_store.connectors.spark.setup.settings import AVRO, ENCODING_KEY
-from cec_store.errors import SchemaMismatch
+from cec_store.errors import NotACheckpoint, SchemaMismatch
 from cec_store.format.columns import Ints
 from cec_store.storage.folder import FolderTree
 
@@ -123,9 +123,12 @@ def decoder_of(folder: FolderTree) -> RowDecoder | None:
         operator = folder.above() if depth == 1 else folder.above().above()
         if METADATA_FOLDER in operator.folders():
             if has_variables(operator):
+                try:
+                    checkpoint = Checkpoint(operator.above().above())
+                except NotACheckpoint:
+                    return None  # the offset logs would say in which encoding rows are
                 # A checkpoint keeps the encoding that it began with.
-                conf = Checkpoint(operator.above().above()).newest_settings()
-                in_avro = conf.get(ENCODING_KEY) == AVRO
+                in_avro = checkpoint.newest_settings().get(ENCODING_KEY) == AVRO
                 return VariablesDecoder(read_families(operator, in_avro=in_avro))
             return StateDecoder(read_state_schema(operator, store))
     return None
