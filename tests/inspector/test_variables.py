@@ -11,6 +11,11 @@ from typer.testing import CliRunner
 pytest.importorskip("fastavro")
 
 from cec_store.cli import app
+from cec_store.inspector.decoding.records import RecordRow
+from cec_store.inspector.places.places import place_at
+from cec_store.inspector.showing.dump_filter import DumpFilter
+from cec_store.inspector.showing.dump_rows import NoteRow
+from cec_store.inspector.showing.following import StateFollower
 from support.command_line import state as states
 from support.command_line import verify
 from support.places.made_variables import CHUNKS, MadeVariables, every_kind
@@ -174,6 +179,24 @@ def test_without_its_library_avro_is_named_as_not_decoded(
     records, notes = dumped(path)
     assert [key for key, _ in records if "variable" in key] == []
     assert "pip install 'cec-store[avro]'" in notes[-1]
+
+
+@in_both
+def test_names_are_found_in_segments_that_come_while_it_follows(
+    tmp_path: Path, in_avro: bool
+) -> None:
+    made = MadeVariables(tmp_path / "c", in_avro)
+    made.batch(every_kind(made))
+    [log] = place_at(made.path).logs
+    follower = StateFollower(log.folder, DumpFilter(), log.row_decoder)
+    assert [*follower.poll()]
+    made.roll()
+    made.batch({made.key("count", BOB): made.value("count", TWO)})
+    rows = [row for row in follower.poll() if isinstance(row, (RecordRow, NoteRow))]
+    made.close()
+    [record] = rows
+    assert isinstance(record, RecordRow)
+    assert (record.key, record.state) == ({"variable": "count", "key": BOB}, TWO)
 
 
 @in_both

@@ -58,6 +58,8 @@ class Dumper:
         self._path = folder.path
         self._folder = folder
         self._names: FamilyNames | None = None
+        self._looked_again: set[int] = set()
+        """Segments for which names were looked for in a tree that was read anew."""
         self._wanted = selection
         self._is_trimmed = is_trimmed
         self._decoder = RecordDecoder(decoder)
@@ -129,7 +131,14 @@ class Dumper:
             return None
         if self._names is None:
             self._names = FamilyNames(StateTree(self._folder))
-        return self._names.at(segment.scan.segment_id, frame.header.seq, records)
+        segment_id = segment.scan.segment_id
+        asked = segment_id, frame.header.seq, records
+        names = self._names.at(*asked)
+        if self._names.problem is not None and segment_id not in self._looked_again:
+            self._looked_again.add(segment_id)  # it may have come since the tree was read
+            self._names = FamilyNames(StateTree(self._folder))
+            names = self._names.at(*asked)
+        return names
 
     def last(
         self, chosen: Iterable[Chosen | DamageRow | NoteRow]

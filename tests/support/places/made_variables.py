@@ -144,6 +144,10 @@ class MadeVariables:
         """Another attempt at the version after ``base``, which the log has beside the first."""
         self._writer.commit(base, changes)
 
+    def roll(self) -> None:
+        """The next batch begins a new segment."""
+        self._writer.roll()
+
     def close(self) -> Path:
         self._writer.close()
         return self.path
