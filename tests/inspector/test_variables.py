@@ -18,6 +18,7 @@ from cec_store.inspector.showing.dump_rows import NoteRow
 from cec_store.inspector.showing.following import StateFollower
 from support.command_line import state as states
 from support.command_line import verify
+from support.places.made_checkpoints import java_text
 from support.places.made_variables import CHUNKS, MadeVariables, every_kind
 from support.places.state_logs import EMPTY, Key
 from support.vectors.variables import INDEX, NUMBERS
@@ -225,6 +226,21 @@ def test_verify_says_which_rows_no_schema_file_is_for(tmp_path: Path, in_avro: b
     assert "no schema file of the query's last run has 'count'" in notes_of(found)
     shown = [row for row in dumped(path)[0] if "variable" in row[0]]
     assert shown == SHOWN[1:]
+
+
+@in_both
+@pytest.mark.parametrize("ordinals", [[2], [-1], [0, 0]], ids=str)
+def test_verify_names_a_schema_file_of_fields_that_are_not_there(
+    tmp_path: Path, in_avro: bool, ordinals: list[int]
+) -> None:
+    path = whole(tmp_path / "c", in_avro=in_avro)
+    file = path / "state" / "0" / "_stateSchema" / "default" / "1_file"
+    old, new = (java_text(json.dumps({"orderingOrdinals": at})) for at in ([0], ordinals))
+    assert file.read_bytes().count(old) == 1
+    file.write_bytes(file.read_bytes().replace(old, new))
+    [fault] = verify.document(path, "--deep", status=1)["faults"]
+    assert (fault["kind"], fault["path"]) == ("spark-schema", str(file))
+    assert f"the encoder of {INDEX} names fields that its key has not" in fault["what"]
 
 
 @in_both

@@ -176,15 +176,20 @@ def _family(
     # Spark says nowhere of what kind a variable is that the last run has not declared; it counts
     # the values of each list.
     is_list = kinds[name] == _LIST if name in kinds else f"{_COUNTS_OF}{name}" in file.families
+    key, ordered = struct_of(path, "key", schema.key), schema.ordered
+    count = key.num_fields
+    is_of_key = all(0 <= number < count for number in ordered) and len({*ordered}) == len(ordered)
+    if not is_of_key or not 0 <= schema.prefix_fields <= count:
+        raise damaged(path, 0, f"the encoder of {name} names fields that its key has not")
     return Variable(
         path=path,
         family=name,
-        key=struct_of(path, "key", schema.key),
+        key=key,
         value=struct_of(path, "value", schema.value),
         prefix_fields=schema.prefix_fields,
         is_list=is_list,
         forms=forms if in_avro else None,
-        ordered=schema.ordered,
+        ordered=ordered,
     )
 
 
