@@ -17,6 +17,7 @@ from support.runs.suites import Tally
 PROGRAM = "support.fuzzing.fuzz"
 RUNS = {
     "segment": 200_000, "state_schema": 80_000, "checkpoint": 400_000, "unsafe_rows": 300_000,
+    "family_rows": 200_000, "variables_schema": 100_000,
     "body": 2_000_000,
 }  # fmt: skip
 """At full size; of the others, which are small and quick, a million each."""

@@ -161,7 +161,7 @@ def test_rows_of_any_kind_are_compared_as_values(seed: int) -> None:
         shown_as.append(pairs)
         models.append({name: repr(state) for name, (_, state) in model.items()})
     diff = LogDiff(None)  # type: ignore[arg-type]
-    _compare(diff, sides[0], sides[1], None, 10**6)
+    _compare(diff, sides[0], sides[1], 10**6)
     assert {name: getattr(diff, name) for name in COUNTS} == arithmetic(models[0], models[1])
     plain = [{repr(shown(key)): repr(shown(state)) for key, state in model} for model in shown_as]
     assert {(repr(r.key), _repr(r.before), _repr(r.after)) for r in diff.rows} == listed(*plain)

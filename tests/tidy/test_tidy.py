@@ -62,7 +62,7 @@ ORDER = {
         reference_writer merging upkeep partitioned_queue earlier
     """,
     "scans": "filters scanner queue_scan",
-    "state_logs": "sizing segments tree versions state_log",
+    "state_logs": "sizing segments tree versions families state_log",
     "operators": """
         taxonomy contract inputs keys aggregate join ordering stateless choosing acknowledging
         frame_builder recovery reprocessing runner checking
@@ -105,7 +105,8 @@ ORDER = {
     "connectors.spark.queues": "spark_types sink source data_source",
     "connectors.spark.checkpoint": """
         parsing java_texts row_places unsafe_rows layout providers source_logs state_schema
-        scans variables avro_rows variable_rows rewriting fork_plan fork state_rows
+        scans variables avro_rows ordered_fields family_rows variable_rows rewriting fork_plan
+        fork state_rows
         state_tables
     """,
     "signals": "figures prometheus",
@@ -116,7 +117,7 @@ ORDER = {
         faults hadoop_checksums segment_scan log_segment queue_files whole_segments state_log_files
         reference_objects
     """,
-    "inspector.decoding": "plain_values keys records",
+    "inspector.decoding": "plain_values keys variables records",
     "inspector.verifying": """
         results record_checks one_writer frame_checks index queue kept_versions version_faults
         state_record_checks state_log log spark_files reference_commits

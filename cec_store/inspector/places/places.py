@@ -14,7 +14,11 @@ from cec_store.connectors.spark.checkpoint.layout import (
     Checkpoint,
 )
 from cec_store.connectors.spark.checkpoint.providers import provider_of
-from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder, decoder_of
+from cec_store.connectors.spark.checkpoint.state_rows import (
+    RowDecoder,
+    StateDecoder,
+    decoder_of,
+)
 from cec_store.connectors.spark.checkpoint.state_schema import operator_name
 from cec_store.connectors.spark.setup.settings import BUILT_IN
 from cec_store.errors import CecError, NotAQueue
@@ -97,8 +101,9 @@ class Log:
         return f"{self.name}: {text}" if self.name else text
 
     @cached_property
-    def decoder(self) -> StateDecoder | None:
-        """Decoder from a state store's bytes to Spark's columns; ``None`` in other logs.
+    def row_decoder(self) -> RowDecoder | None:
+        """Decoder of a state store's rows, be they of one table or of variables; ``None`` in other
+        logs.
 
         Raises:
             CorruptLog, SchemaMismatch, UnsupportedVersion: what Spark noted cannot be read.
@@ -106,10 +111,21 @@ class Log:
         return decoder_of(self.folder)
 
     @property
-    def decoder_if_readable(self) -> StateDecoder | None:
-        """The decoder; ``None`` also where what Spark noted cannot be read."""
+    def decoder(self) -> StateDecoder | None:
+        """Decoder from a state store's bytes to Spark's columns; ``None`` in other logs, and where
+        a store has variables.
+
+        Raises:
+            CorruptLog, SchemaMismatch, UnsupportedVersion: what Spark noted cannot be read.
+        """
+        decoder = self.row_decoder
+        return decoder if isinstance(decoder, StateDecoder) else None
+
+    @property
+    def row_decoder_if_readable(self) -> RowDecoder | None:
+        """The decoder of rows; ``None`` also where what Spark noted cannot be read."""
         try:
-            return self.decoder
+            return self.row_decoder
         except (CecError, ValueError):
             return None
 

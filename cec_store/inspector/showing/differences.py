@@ -10,15 +10,18 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from cec_store.checkpoints.last_rows import key_codes
 from cec_store.checkpoints.rebuild import rebuild
 from cec_store.connectors.spark.checkpoint.layout import DEFAULT_STORE
-from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder
+from cec_store.connectors.spark.checkpoint.state_rows import RowDecoder, VariablesDecoder
 from cec_store.connectors.spark.checkpoint.state_schema import has_variables
-from cec_store.errors import CecError, NotAQueue, SchemaMismatch
-from cec_store.format.columns import Ints
+from cec_store.connectors.spark.checkpoint.variable_rows import rows_by_name
+from cec_store.errors import CecError, NotAQueue, SchemaMismatch, SparkUnavailable
+from cec_store.format.columns import Ints, flags_of
 from cec_store.inspector.decoding.plain_values import rows_of
+from cec_store.inspector.decoding.variables import FamilyCells
 from cec_store.inspector.places.places import Log, Place
 from cec_store.inspector.places.points import PointInTime, seq_at, version_at
 from cec_store.inspector.showing.states import Stored, WindowReader, lost_partitions
@@ -60,6 +63,8 @@ class LogDiff:
 class _Rows:
     keys: pa.StructArray
     states: pa.StructArray
+    decoder: RowDecoder | None = None
+    """Decoder of these rows; they are compared as they are stored."""
 
 
 class DiffSide:
@@ -85,6 +90,7 @@ class DiffSide:
         return _Rows(
             pa.concat_arrays([part.keys for part in parts]),
             pa.concat_arrays([part.states for part in parts]),
+            logs[0].row_decoder_if_readable,
         )
 
     def _of(self, log: Log) -> _Rows | None:
@@ -101,8 +107,15 @@ class DiffSide:
             return _Rows(keys, pa.StructArray.from_arrays([value], ["value"]))
         at = self.place.at(log, self.at)
         state = StateLog(log.folder).rebuild(at)
-        values = state.states.flatten()[0]
-        return _Rows(state.keys, pa.StructArray.from_arrays([values], ["value"]))
+        keys, values = state.keys, state.states.flatten()[0]
+        if isinstance(log.row_decoder_if_readable, VariablesDecoder):
+            # Another log may have given families other numbers, and cut lists otherwise.
+            family, key = keys.flatten()
+            stored = pa.table({"family": family, "key": key, "value": values})
+            named = rows_by_name(stored, log.folder.path)
+            family, key, values = (pa.concat_arrays(column.chunks) for column in named.columns)
+            keys = pa.StructArray.from_arrays([family, key], ["variable", "key"])
+        return _Rows(keys, pa.StructArray.from_arrays([values], ["value"]))
 
 
 def require_keys_alone(logs: Sequence[Log]) -> None:
@@ -142,9 +155,7 @@ def _differences(
     for before, after in pairs:
         diff = LogDiff((before or after)[0])
         try:
-            # Rows are compared as stored; the decoder only makes them readable.
-            decoder = diff.log.decoder_if_readable
-            _compare(diff, old.read(before), new.read(after), decoder, left)
+            _compare(diff, old.read(before), new.read(after), left)
         except (CecError, FileNotFoundError) as error:
             diff = LogDiff(diff.log, problem=str(error))
         left -= len(diff.rows)
@@ -155,7 +166,7 @@ def _with_lost(logs: Sequence[Log]) -> list[Log]:
     with_lost: list[Log] = []
     for store in dict.fromkeys(log.store_key for log in logs):
         those = [log for log in logs if log.store_key == store]
-        with_lost += [*those, *lost_partitions(those, those[0].decoder_if_readable)]
+        with_lost += [*those, *lost_partitions(those, those[0].row_decoder_if_readable)]
     return with_lost
 
 
@@ -169,9 +180,7 @@ def _pairs(old: list[Log], new: list[Log]) -> Iterator[tuple[list[Log], list[Log
             yield from (([one], [other]) for one, other in zip(before, after, strict=True))
 
 
-def _compare(
-    diff: LogDiff, old: _Rows | None, new: _Rows | None, decoder: StateDecoder | None, top: int
-) -> None:
+def _compare(diff: LogDiff, old: _Rows | None, new: _Rows | None, top: int) -> None:
     some = old or new
     if some is None:
         return
@@ -181,6 +190,7 @@ def _compare(
         kinds = [getattr(side, name).type for side in (old, new)]
         if kinds[0] != kinds[1]:
             raise SchemaMismatch(f"{name} are {kinds[0]}, and then {kinds[1]}")
+    _require_one_encoding(old, new)
     codes, _ = key_codes(_plain(pa.concat_arrays([old.keys, new.keys])))
     order = np.argsort(codes, kind="stable")
     # Each side has a key once, so two neighbours of the same key are its old and new row.
@@ -202,8 +212,8 @@ def _compare(
         ("changed", before[changed], after[changed]),
     ):
         left = top - len(diff.rows)
-        of_old = _cells(old, olds[:left], decoder)
-        of_new = _cells(new, news[:left] - len(old.keys), decoder)
+        of_old = _cells(old, olds[:left])
+        of_new = _cells(new, news[:left] - len(old.keys))
         for was, now in zip_longest(of_old, of_new, fillvalue=(None, None)):
             key = now[0] if change == "added" else was[0]
             diff.rows.append(Change(change, key, was[1], now[1]))
@@ -222,11 +232,41 @@ def _plain(rows: pa.StructArray) -> pa.StructArray:
     return pa.StructArray.from_arrays(columns, names, mask=mask) if names else rows
 
 
-def _cells(side: _Rows, places: Ints, decoder: StateDecoder | None) -> list[tuple[Any, Any]]:
+def _require_one_encoding(old: _Rows, new: _Rows) -> None:
+    """Raises :class:`SchemaMismatch` where rows that say the same may be other bytes."""
+    sides = (old.decoder, new.decoder)
+    encodings = {side.in_avro for side in sides if isinstance(side, VariablesDecoder)}
+    if len(encodings) > 1:
+        raise SchemaMismatch(
+            "one keeps its rows in Avro and the other does not; "
+            "`cec-store compare` tells whether two checkpoints hold the same"
+        )
+
+
+def _cells(side: _Rows, places: Ints) -> list[tuple[Any, Any]]:
     """Keys with their states; as stored where they are not of Spark's schema."""
     rows = pa.array(places)
     keys, states = side.keys.take(rows), side.states.take(rows)
-    if decoder is not None:
+    if isinstance(side.decoder, VariablesDecoder):
+        return _cells_of_variables(side.decoder, keys, states)
+    if side.decoder is not None:
         with suppress(SchemaMismatch):
-            keys, states = decoder.windows(keys, states)
+            keys, states = side.decoder.windows(keys, states)
     return list(zip(rows_of(keys), rows_of(states), strict=True))
+
+
+def _cells_of_variables(
+    decoder: VariablesDecoder, keys: pa.StructArray, states: pa.StructArray
+) -> list[tuple[Any, Any]]:
+    cells = list(zip(rows_of(keys), rows_of(states), strict=True))
+    names, stored = keys.flatten()
+    for name in pc.unique(names).to_pylist():
+        rows = np.flatnonzero(flags_of(pc.equal(names, name)))
+        own = pa.array(rows)
+        with suppress(SchemaMismatch, SparkUnavailable):
+            family = FamilyCells(decoder, name)
+            decoded = rows_of(family.keys(stored.take(own)))
+            values = family.values(states.field("value").take(own))
+            for row, key, value in zip(rows.tolist(), decoded, values, strict=True):
+                cells[row] = key, value
+    return cells

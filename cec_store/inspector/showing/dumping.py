@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder
+from cec_store.connectors.spark.checkpoint.state_rows import RowDecoder
 from cec_store.format.columns import Ints
 from cec_store.format.frame import BadHeader, FrameType
 from cec_store.inspector.damage.faults import Fault
@@ -17,9 +17,11 @@ from cec_store.inspector.damage.log_segment import LogSegment
 from cec_store.inspector.damage.queue_files import QueueFiles
 from cec_store.inspector.damage.segment_scan import Gap, ScannedFrame
 from cec_store.inspector.damage.state_log_files import LogFiles, files_of
-from cec_store.inspector.decoding.records import RecordDecoder
+from cec_store.inspector.decoding.records import Names, RecordDecoder
 from cec_store.inspector.showing.dump_filter import DumpFilter
 from cec_store.inspector.showing.dump_rows import DamageRow, NoteRow, Row, frame_row
+from cec_store.state_logs.families import FamilyNames
+from cec_store.state_logs.tree import StateTree
 from cec_store.storage.folder import Folder
 
 
@@ -49,11 +51,15 @@ class Dumper:
         self,
         folder: Folder,
         selection: DumpFilter,
-        decoder: StateDecoder | None,
+        decoder: RowDecoder | None,
         is_trimmed: Callable[[int], bool],
     ) -> None:
         """``is_trimmed``: whether a segment has been removed by now, which is no damage."""
         self._path = folder.path
+        self._folder = folder
+        self._names: FamilyNames | None = None
+        self._looked_again: set[int] = set()
+        """Segments for which names were looked for in a tree that was read anew."""
         self._wanted = selection
         self._is_trimmed = is_trimmed
         self._decoder = RecordDecoder(decoder)
@@ -76,7 +82,8 @@ class Dumper:
                 return
             keep = self._wanted.rows(records, item.header.first_offset)
             if self._wanted.key is not None:
-                keep &= self._decoder.matching(records, self._wanted.key)
+                names = self._names_at(segment, item, records)
+                keep &= self._decoder.matching(records, self._wanted.key, names)
             if keep.any():
                 yield Chosen(segment, item, np.flatnonzero(keep), records)
 
@@ -113,7 +120,25 @@ class Dumper:
             yield DamageRow(segment.scan.path, frame.byte, problem, acknowledged)
         elif self._wanted.records:
             rows = np.arange(records.num_rows) if chosen.rows is None else chosen.rows
-            yield from self._decoder.rows(records, frame.header.first_offset, rows)
+            names = self._names_at(segment, frame, records)
+            yield from self._decoder.rows(records, frame.header.first_offset, rows, names)
+
+    def _names_at(
+        self, segment: LogSegment, frame: ScannedFrame, records: pa.RecordBatch
+    ) -> Names | None:
+        """Names of the column families at a frame, where rows are decoded by them."""
+        if not self._decoder.needs_names:
+            return None
+        if self._names is None:
+            self._names = FamilyNames(StateTree(self._folder))
+        segment_id = segment.scan.segment_id
+        asked = segment_id, frame.header.seq, records
+        names = self._names.at(*asked)
+        if self._names.problem is not None and segment_id not in self._looked_again:
+            self._looked_again.add(segment_id)  # it may have come since the tree was read
+            self._names = FamilyNames(StateTree(self._folder))
+            names = self._names.at(*asked)
+        return names
 
     def last(
         self, chosen: Iterable[Chosen | DamageRow | NoteRow]
@@ -145,7 +170,7 @@ class Dumper:
 
 
 def dump(
-    folder: Folder, selection: DumpFilter | None = None, decoder: StateDecoder | None = None
+    folder: Folder, selection: DumpFilter | None = None, decoder: RowDecoder | None = None
 ) -> Iterator[Row]:
     """Each frame, followed by its records, in the order of the log.
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder
+from cec_store.connectors.spark.checkpoint.state_rows import RowDecoder
 from cec_store.errors import CorruptLog
 from cec_store.format.durable_end import DurableEnd
 from cec_store.format.frame import RECORD_STREAM, SEGMENT_HEADER_BYTES, FrameType
@@ -68,7 +68,7 @@ class _Progress:
 class Follower(ABC):
     """One log, from its beginning on and along with its writer."""
 
-    def __init__(self, folder: Folder, selection: DumpFilter, decoder: StateDecoder | None) -> None:
+    def __init__(self, folder: Folder, selection: DumpFilter, decoder: RowDecoder | None) -> None:
         self._folder = folder
         self._segment_id = selection.segment_id
         self._dumper = Dumper(folder, selection, decoder, self._is_gone)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder
+from cec_store.connectors.spark.checkpoint.state_rows import RowDecoder
 from cec_store.errors import CecError, CorruptLog, QueueReplaced, UnsupportedVersion
 from cec_store.inspector.damage.faults import located
 from cec_store.inspector.places.places import Log, Place, PlaceKind
@@ -107,10 +107,10 @@ class PlaceDump:
         kind = StateFollower if self._place.has_versions else QueueFollower
         return kind(log.folder, self._wanted, decoder), rows
 
-    def _decoder(self, log: Log) -> tuple[StateDecoder | None, list[Row]]:
+    def _decoder(self, log: Log) -> tuple[RowDecoder | None, list[Row]]:
         """Return the decoder of a state store, or ``None`` and a row with the reason."""
         try:
-            return (None if self._raw else log.decoder), []
+            return (None if self._raw else log.row_decoder), []
         except CorruptLog as error:
             return None, [_damage(log, error)]
         except (CecError, ValueError) as error:

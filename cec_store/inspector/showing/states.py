@@ -12,7 +12,11 @@ import pyarrow.compute as pc
 
 from cec_store.checkpoints.rebuild import rebuild
 from cec_store.connectors.spark.checkpoint.layout import DEFAULT_STORE, store_folder
-from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder, in_default_family
+from cec_store.connectors.spark.checkpoint.state_rows import (
+    RowDecoder,
+    StateDecoder,
+    in_default_family,
+)
 from cec_store.connectors.spark.checkpoint.state_tables import side_column, side_type
 from cec_store.errors import CecError, OutOfRange, RecoveryError, SchemaMismatch
 from cec_store.format.columns import values_of
@@ -176,7 +180,7 @@ class StoreReader:
             yield batch
 
 
-def lost_partitions(logs: Sequence[Log], decoder: StateDecoder | None) -> list[Log]:
+def lost_partitions(logs: Sequence[Log], decoder: RowDecoder | None) -> list[Log]:
     """Partitions that Spark notes, beyond the last that is there."""
     if decoder is None or logs[-1].partition is None:
         return []
@@ -188,7 +192,7 @@ def lost_partitions(logs: Sequence[Log], decoder: StateDecoder | None) -> list[L
             store_folder(operator_folder, number, store), int(last.operator or 0), number, store,
             last.operator_name,
         )
-        for number in range(int(last.partition or 0) + 1, decoder.schema.partitions)
+        for number in range(int(last.partition or 0) + 1, decoder.partitions)
     ]  # fmt: skip
 
 

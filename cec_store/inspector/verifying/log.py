@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder
+from cec_store.connectors.spark.checkpoint.state_rows import RowDecoder
 from cec_store.inspector.verifying.queue import verify_queue
 from cec_store.inspector.verifying.results import BytesSoFar, Verification
 from cec_store.inspector.verifying.state_log import verify_state_log
@@ -18,7 +18,7 @@ def verify(
     records: bool = True,
     rebuilds: bool = False,
     committed: Sequence[tuple[int, int | str]] = (),
-    decoder: StateDecoder | None = None,
+    decoder: RowDecoder | None = None,
     progress: BytesSoFar = lambda _: None,
 ) -> Verification:
     """Check every header, body, link and mark; with ``records`` also what the records say.

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import replace
 
 from cec_store.connectors.spark.checkpoint.layout import store_folder
+from cec_store.connectors.spark.checkpoint.state_rows import RowDecoder
 from cec_store.connectors.spark.checkpoint.state_schema import operator_name
 from cec_store.errors import CecError, NotAQueue
 from cec_store.inspector.built_in.checks import StoreCheck
@@ -156,9 +157,23 @@ class _PlaceVerifier:
             records=self._records,
             rebuilds=self._deep,
             committed=self._spark.committed(log) if self._spark is not None else (),
-            decoder=log.decoder_if_readable if self._deep and self._place.has_versions else None,
+            decoder=self._decoder_of(log),
             progress=lambda byte: self._progress(TotalBytes(done + byte)),
         )
+
+    def _decoder_of(self, log: Log) -> RowDecoder | None:
+        """Return the decoder of a log's rows, where they are to be decoded and can be."""
+        if not self._deep or not self._place.has_versions:
+            return None
+        reason = "what Spark notes of them is not here"
+        try:
+            decoder = log.row_decoder
+        except (CecError, ValueError) as error:
+            decoder, reason = None, str(error)
+        if decoder is None and self._place.checkpoint is None:  # else it is reported with the file
+            note = Note(log.folder.path, 0, f"keys and values were not decoded: {reason}", log.name)
+            self._notes += [] if note in self._notes else [note]
+        return decoder
 
     def _missing(self, log: Log) -> None:
         folder = log.folder

@@ -22,7 +22,11 @@ from cec_store.connectors.spark.checkpoint.state_schema import (
     read_state_schema,
     state_partitions,
 )
-from cec_store.connectors.spark.checkpoint.variables import read_variable, variable_names
+from cec_store.connectors.spark.checkpoint.variables import (
+    read_families,
+    read_variable,
+    variable_names,
+)
 from cec_store.connectors.spark.setup.settings import AVRO, ENCODING_KEY, PROVIDER, PROVIDER_KEY
 from cec_store.errors import (
     CecError,
@@ -293,6 +297,7 @@ class SparkFiles:
         try:
             for variable in variable_names(state, batch):
                 read_variable(state, variable, batch, in_avro=in_avro)
+            read_families(state, in_avro=in_avro)
         except CorruptLog as error:
             self._add(Fault("spark-schema", error.path, error.byte, error.reason, True))
         except UnsupportedVersion as error:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder
+from cec_store.connectors.spark.checkpoint.state_rows import (
+    RowDecoder,
+    VariablesDecoder,
+)
 from cec_store.errors import CecError, CorruptLog, StorageError
 from cec_store.format.frame import NONE, BadHeader, FrameType
 from cec_store.format.schema import RecordKind
@@ -31,7 +34,7 @@ def verify_state_log(
     records: bool,
     rebuilds: bool,
     committed: Sequence[tuple[int, int | str]],
-    decoder: StateDecoder | None,
+    decoder: RowDecoder | None,
     progress: BytesSoFar,
 ) -> Verification:
     """Verify a state log, and do so again if segments were added or removed meanwhile.
@@ -70,7 +73,7 @@ class _StateLogVerifier:
         records: bool,
         rebuilds: bool,
         committed: Sequence[tuple[int, int | str]],
-        decoder: StateDecoder | None,
+        decoder: RowDecoder | None,
     ) -> Verification:
         for segment_id in self._tree.ids:
             sound = self._read(segment_id)
@@ -87,12 +90,18 @@ class _StateLogVerifier:
         recount = BranchChecks(self._tree, self._files.folder, self._add_record_fault, decoder)
         if records:
             recount.run()
+            for reason in recount.undecoded:
+                what = f"rows of variables were not decoded: {reason}"
+                self._notes.append(Note(self._files.folder.path, 0, what))
         kept = KeptVersions(self._tree)
         versions = VersionFaults(self._tree, kept, self._lost, self._faults, self._notes)
         versions.check()
         versions.check_committed(committed)
         if records:
-            versions.rebuild(kept.whole if rebuilds else kept.whole[-1:])
+            versions.rebuild(
+                kept.whole if rebuilds else kept.whole[-1:],
+                has_variables=isinstance(decoder, VariablesDecoder),
+            )
         faults = tuple(versions.with_effects())
         whole = versions.whole()
         held = [

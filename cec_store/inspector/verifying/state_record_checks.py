@@ -10,14 +10,22 @@ from numpy.typing import NDArray
 
 from cec_store.checkpoints.last_rows import last_rows
 from cec_store.checkpoints.rebuild import extent_frames
-from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder, in_default_family
-from cec_store.errors import CecError, SchemaMismatch
+from cec_store.connectors.spark.checkpoint.state_rows import (
+    RowDecoder,
+    StateDecoder,
+    VariablesDecoder,
+    in_default_family,
+)
+from cec_store.errors import CecError, SchemaMismatch, SparkUnavailable
+from cec_store.format.columns import Ints, values_of
 from cec_store.format.frame import BadHeader, FrameHeader
 from cec_store.format.records import inputs_of
 from cec_store.format.schema import KEY, STATE, RecordKind
 from cec_store.inspector.damage.segment_scan import ScannedFrame, SegmentScan
+from cec_store.inspector.decoding.variables import FamilyCells
 from cec_store.inspector.verifying.record_checks import RecordChecks
 from cec_store.log.frames import Frame
+from cec_store.state_logs.families import NAMES, FamilyNames, rows_in
 from cec_store.state_logs.segments import STATE_SCHEMA
 from cec_store.state_logs.tree import StateTree
 from cec_store.state_logs.versions import VersionReader
@@ -55,12 +63,15 @@ class BranchChecks:
     """Goes forward over every branch of a state log, each record once where that is enough."""
 
     def __init__(
-        self, tree: StateTree, folder: Folder, report: Report, decoder: StateDecoder | None
+        self, tree: StateTree, folder: Folder, report: Report, decoder: RowDecoder | None
     ) -> None:
         self._tree = tree
         self._folder = folder
         self._report = report
         self._decoder = decoder
+        self._names = FamilyNames(tree)
+        self.undecoded: dict[str, None] = {}
+        """Reasons that rows of variables were not decoded, in the order in which they came."""
         self._scan: SegmentScan | None = None
         self._done: set[Address] = set()
         self.counts = np.zeros(256, np.int64)
@@ -134,16 +145,76 @@ class BranchChecks:
             self._decode(frame, records)
 
     def _decode(self, frame: Frame, records: pa.RecordBatch) -> None:
-        """Report a fault unless Spark's schema decodes the keys and values of the operator's own
-        family.
-        """
-        if self._decoder is None:
-            return
+        """Report a fault unless Spark's schemas decode the frame's keys and values."""
+        if isinstance(self._decoder, StateDecoder):
+            self._decode_table(self._decoder, frame, records)
+        elif self._decoder is not None:
+            self._decode_variables(self._decoder, frame, records)
+
+    def _decode_table(self, decoder: StateDecoder, frame: Frame, records: pa.RecordBatch) -> None:
+        """Decode the rows of the operator's own family."""
         families, keys = records.column(KEY).flatten()
         is_own = in_default_family(families)
         values, _ = records.column(STATE).filter(is_own).flatten()
         try:
-            self._decoder.keys(pa.chunked_array([keys.filter(is_own)]))
-            self._decoder.values(pa.chunked_array([values.drop_null()]))
+            decoder.keys(pa.chunked_array([keys.filter(is_own)]))
+            decoder.values(pa.chunked_array([values.drop_null()]))
         except SchemaMismatch as error:
             self._report(frame, "rows", str(error))
+
+    def _decode_variables(
+        self, decoder: VariablesDecoder, frame: Frame, records: pa.RecordBatch
+    ) -> None:
+        """Decode the rows of each family; those that cannot be looked at are noted."""
+        names = self._names.at(frame.address.segment_id, frame.header.seq, records)
+        rows = rows_in(records)
+        numbers = values_of(rows["family"], "u2")
+        for number in np.unique(numbers).tolist():
+            if number == NAMES:
+                continue
+            if number not in names:
+                self._unnamed(frame, number)
+                continue
+            family = names[number]
+            try:
+                cells = FamilyCells(decoder, family)
+            except SchemaMismatch as error:
+                self.undecoded.setdefault(str(error))
+                continue
+            own = np.flatnonzero(numbers == number)
+            try:
+                problem = _first_problem(cells, rows, own)
+            except SparkUnavailable as error:
+                self.undecoded.setdefault(str(error))
+                continue
+            if problem is not None:
+                row, reason = problem
+                record = frame.header.first_offset + row
+                self._report(frame, "rows", f"record {record} of {cells.variable!r}: {reason}")
+
+    def _unnamed(self, frame: Frame, number: int) -> None:
+        if self._names.problem is None:
+            self._report(frame, "rows", f"no record names family {number}, which has rows here")
+        else:
+            what = f"what names family {number} cannot be read: {self._names.problem}"
+            self.undecoded.setdefault(what)
+
+
+def _first_problem(cells: FamilyCells, rows: pa.RecordBatch, own: Ints) -> tuple[int, str] | None:
+    """Return the first of these rows that is not of its schema, and why; None: all of them are."""
+
+    def check(some: Ints) -> str:
+        part = rows.take(pa.array(some))
+        try:
+            cells.check(part["key"], part["value"])
+        except SchemaMismatch as error:
+            return str(error)
+        return ""
+
+    if not check(own):
+        return None
+    low, high = 0, len(own)  # rows before `low` are sound, and one of those before `high` is not
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if check(own[low:middle]) else (middle, high)
+    return int(own[low]), check(own[low:high])

@@ -6,12 +6,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 
-from cec_store.checkpoints.rebuild import extent_frames, rebuild
+from cec_store.checkpoints.rebuild import EventualCheckpoint, extent_frames, rebuild
+from cec_store.connectors.spark.checkpoint.variable_rows import rows_by_name
 from cec_store.errors import CecError, CorruptLog
 from cec_store.format.columns import Ints
 from cec_store.inspector.damage.faults import EFFECTS, Fault, Note, kind_of
 from cec_store.inspector.verifying.kept_versions import KeptVersions
+from cec_store.log.frames import Frame
 from cec_store.state_logs.tree import StateTree
 from cec_store.state_logs.versions import VersionReader
 
@@ -120,8 +123,11 @@ class VersionFaults:
             what = f"{gone} of the oldest versions that Spark has committed are not here any more"
             self._notes.append(Note(self._tree.folder.path, 0, what))
 
-    def rebuild(self, versions: Ints) -> None:
-        """Rebuild these with the code that Spark's users will run, where nothing is wrong yet."""
+    def rebuild(self, versions: Ints, *, has_variables: bool = False) -> None:
+        """Rebuild these with the code that Spark's users will run, where nothing is wrong yet.
+
+        With ``has_variables`` each list must have the chunks that it counts.
+        """
         if self._faults:
             return
         too_large = 0
@@ -133,7 +139,9 @@ class VersionFaults:
                 too_large += 1
                 continue
             try:
-                rebuild(lineage)
+                state = rebuild(lineage)
+                if has_variables and not self._has_whole_lists(version, frame, state):
+                    return
             except CorruptLog as error:
                 what = f"version {version} cannot be rebuilt: {error.reason}"
                 self._faults.append(Fault("open-windows", error.path, error.byte, what, True))
@@ -142,6 +150,19 @@ class VersionFaults:
             what = f"{too_large} versions are larger than this rebuilds "
             what += f"({_REBUILT_BYTES_MAX >> 20} MiB): their windows were counted, not gathered"
             self._notes.append(Note(self._tree.folder.path, 0, what))
+
+    def _has_whole_lists(self, version: int, frame: Frame, state: EventualCheckpoint) -> bool:
+        """Report a fault unless the chunks of all lists are there; one version is enough."""
+        path = self._tree.segment(frame.address.segment_id).path
+        (family, key), (value, _) = state.keys.flatten(), state.states.flatten()
+        try:
+            rows_by_name(pa.table({"family": family, "key": key, "value": value}), path)
+        except CorruptLog as error:
+            what = f"version {version}: {error.reason}"
+            self._faults.append(Fault("rows", path, frame.address.byte, what, True))
+            self._widen((path, frame.address.byte), [version])
+            return False
+        return True
 
     def whole(self) -> Ints:
         """The versions that can be rebuilt; to be asked once effects are known."""

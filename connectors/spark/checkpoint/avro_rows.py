@@ -26,7 +26,6 @@ from cec_store.errors import SchemaMismatch, SparkUnavailable
 
 _ENCODING_VERSION = 0
 _HEAD_BYTES = 3
-_SIZE_BYTES = 4
 _WHOLE = Context(prec=77)
 _NUMBERS = {
     pa.bool_(): "boolean",
@@ -88,7 +87,7 @@ class AvroRows:
 
     def _one(self, row: bytes) -> Any:
         body = _body(row)
-        number = int.from_bytes(row[1:_HEAD_BYTES], "little")
+        number = number_of_schema(row)
         if number not in self._forms:
             raise BadRow(
                 f"a row of schema {number}, which no schema file of the query's last run has"
@@ -112,32 +111,9 @@ class AvroRows:
             raise BadRow(str(error)) from None
 
 
-def decode_keys(
-    stored: pa.ChunkedArray, kind: pa.StructType, prefix_fields: int, path: str
-) -> pa.ChunkedArray:
-    """Decode keys as Spark's encoders of keys write them.
-
-    Raises:
-        BadRow, SchemaMismatch, SparkUnavailable: as :class:`AvroRows`.
-    """
-    keys = stored.to_pylist()
-    if not prefix_fields:
-        return pa.chunked_array([AvroRows(kind, {}, path).decode_keys(keys)], kind)
-    fields = list(kind)
-    parts = [_parts(key) for key in keys]
-    first, rest = pa.struct(fields[:prefix_fields]), pa.struct(fields[prefix_fields:])
-    columns = [
-        *AvroRows(first, {}, path).decode_prefixes(prefix for prefix, _ in parts).flatten(),
-        *AvroRows(rest, {}, path).decode_keys(other for _, other in parts).flatten(),
-    ]
-    return pa.chunked_array([pa.StructArray.from_arrays(columns, fields=fields)], kind)
-
-
-def _parts(key: bytes) -> tuple[bytes, bytes]:
-    end = _SIZE_BYTES + int.from_bytes(key[:_SIZE_BYTES], "little")
-    if len(key) < end:
-        raise BadRow("a first part longer than its key")
-    return key[_SIZE_BYTES:end], key[end:]
+def number_of_schema(row: bytes) -> int:
+    """Return the number of the form that a value, or a key, says it was written in."""
+    return int.from_bytes(row[1:_HEAD_BYTES], "little")
 
 
 def _unversioned(row: bytes) -> bytes:

@@ -5,14 +5,22 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cec_store.connectors.spark.checkpoint.layout import DEFAULT_STORE, METADATA_FOLDER, STATE
+from cec_store.connectors.spark.checkpoint.family_rows import FamilyRows
+from cec_store.connectors.spark.checkpoint.layout import (
+    DEFAULT_STORE,
+    METADATA_FOLDER,
+    STATE,
+    Checkpoint,
+)
 from cec_store.connectors.spark.checkpoint.state_schema import (
     StateSchema,
     has_variables,
     read_state_schema,
 )
 from cec_store.connectors.spark.checkpoint.unsafe_rows import BadRow, decode_rows
-from cec_store.errors import SchemaMismatch
+from cec_store.connectors.spark.checkpoint.variables import Families, read_families
+from cec_store.connectors.spark.setup.settings import AVRO, ENCODING_KEY
+from cec_store.errors import NotACheckpoint, SchemaMismatch
 from cec_store.format.columns import Ints
 from cec_store.storage.folder import FolderTree
 
@@ -32,6 +40,7 @@ class StateDecoder:
 
     def __init__(self, schema: StateSchema) -> None:
         self.schema = schema
+        self.partitions = schema.partitions
 
     def keys(self, stored: pa.ChunkedArray, chosen: Ints | None = None) -> pa.ChunkedArray:
         """Decode the keys of all rows, or of the rows ``chosen`` (ascending), as structs.
@@ -71,11 +80,37 @@ class StateDecoder:
         return self.keys(pa.chunked_array([stored])).combine_chunks(), values.combine_chunks()
 
 
-def decoder_of(folder: FolderTree) -> StateDecoder | None:
+class VariablesDecoder:
+    """Decodes the rows of a store with variables, each of which has a schema of its own."""
+
+    def __init__(self, families: Families) -> None:
+        self.path = families.path
+        self.in_avro = families.in_avro
+        self.partitions = families.partitions
+        self._families = families
+        self._rows: dict[str, FamilyRows] = {}
+
+    def rows_of(self, family: str) -> FamilyRows:
+        """Return the decoder of a family's rows.
+
+        Raises:
+            SchemaMismatch: no schema file has the family, or a type of it is not supported.
+        """
+        if family not in self._rows:
+            if family not in self._families.known:
+                missing = f"{self.path}: no schema file of the query's last run has {family!r}"
+                raise SchemaMismatch(self._families.unsupported.get(family, missing))
+            self._rows[family] = FamilyRows(self._families.known[family])
+        return self._rows[family]
+
+
+RowDecoder = StateDecoder | VariablesDecoder
+
+
+def decoder_of(folder: FolderTree) -> RowDecoder | None:
     """The decoder of the state store in ``state/OPERATOR/PARTITION[/STORE]`` of a checkpoint.
 
-    ``None`` where the folder stands alone, without what Spark notes of it, and where it holds
-    variables, each with a schema of its own.
+    ``None`` where the folder stands alone, without what Spark notes of it.
 
     Raises:
         CorruptLog, SchemaMismatch, UnsupportedVersion: what Spark noted cannot be read.
@@ -88,6 +123,12 @@ def decoder_of(folder: FolderTree) -> StateDecoder | None:
         operator = folder.above() if depth == 1 else folder.above().above()
         if METADATA_FOLDER in operator.folders():
             if has_variables(operator):
-                return None
+                try:
+                    checkpoint = Checkpoint(operator.above().above())
+                except NotACheckpoint:
+                    return None  # the offset logs would say in which encoding rows are
+                # A checkpoint keeps the encoding that it began with.
+                in_avro = checkpoint.newest_settings().get(ENCODING_KEY) == AVRO
+                return VariablesDecoder(read_families(operator, in_avro=in_avro))
             return StateDecoder(read_state_schema(operator, store))
     return None

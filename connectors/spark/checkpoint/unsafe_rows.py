@@ -200,7 +200,8 @@ def _maps(heap: Heap, kind: pa.MapType, maps: Ranges) -> pa.MapArray:
     return pa.MapArray.from_arrays(pa.array(offsets, pa.int32()), keys, items, type=kind)
 
 
-def _binaries(heap: Heap, kind: pa.DataType, parts: Ranges) -> pa.Array:
+def binaries_at(heap: Heap, kind: pa.DataType, parts: Ranges) -> pa.Array:
+    """The bytes or texts at these places, which stand in order; raises :class:`BadRow`."""
     # Rows follow one another, and so do the elements of an array: all parts and all that lies
     # between them are one column over the bytes as they are, of which Arrow takes every other.
     _require(parts.start[1:] >= parts.end[:-1], "elements that are not in order")
@@ -229,8 +230,8 @@ _PARTS: dict[int, Callable[[Heap, Any, Ranges], pa.Array]] = {
     pa.lib.Type_STRUCT: structs_at,
     pa.lib.Type_LIST: _lists,
     pa.lib.Type_MAP: _maps,
-    pa.lib.Type_BINARY: _binaries,
-    pa.lib.Type_STRING: _binaries,
+    pa.lib.Type_BINARY: binaries_at,
+    pa.lib.Type_STRING: binaries_at,
     pa.lib.Type_DECIMAL128: _wide_decimals,
 }
 

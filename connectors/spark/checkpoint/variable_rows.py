@@ -2,35 +2,24 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cec_store.connectors.spark.checkpoint import avro_rows
-from cec_store.connectors.spark.checkpoint.avro_rows import AvroRows
-from cec_store.connectors.spark.checkpoint.row_places import Heap, Ranges
-from cec_store.connectors.spark.checkpoint.unsafe_rows import (
-    BadRow,
-    decode_rows,
-    structs_at,
-    unversioned,
-)
+from cec_store.connectors.spark.checkpoint.family_rows import FamilyRows, elements_of
+from cec_store.connectors.spark.checkpoint.unsafe_rows import BadRow
 from cec_store.connectors.spark.checkpoint.variables import Variable
 from cec_store.errors import CorruptLog, SchemaMismatch
 from cec_store.format.columns import Ints
 from cec_store.format.schema import KEY, STATE
+from cec_store.state_logs import families
 from cec_store.state_logs.state_log import StateLog
 
-_NAMES = 0
-"""The family that names the others."""
-_OF_CHUNKS = "\0"
-_HEAD_BYTES = 8
-_LENGTH_BYTES = 4
-_NO_LENGTH = bytes(_LENGTH_BYTES)
-_NUMBER_BYTES = 4
-_SAID_BYTES = 4
 _END = 2**31 - 1
 """Behind any value's end. Without an end, Arrow 26 refuses to slice an even number of values."""
+_BETWEEN = b","
 
 
 def variable_rows(log: StateLog, at: int | str, variable: Variable) -> pa.Table:
@@ -41,24 +30,21 @@ def variable_rows(log: StateLog, at: int | str, variable: Variable) -> pa.Table:
         SchemaMismatch: these bytes are not of the variable's schema.
         CorruptLog: a list lacks chunks, or has others than its head says.
     """
-    footprints, rows = log.open_footprints(at)
+    footprints, opened = log.open_footprints(at)
     (family, key), (value, _) = (footprints.column(n).flatten() for n in (KEY, STATE))
-    live = pa.table({"family": family, "key": key, "value": value}).take(pa.array(rows))
-    named = _of_family(live, _NAMES)
-    numbers = {
-        name.decode(): int.from_bytes(number, "little")
-        for name, number in zip(named["key"].to_pylist(), named["value"].to_pylist(), strict=True)
-    }
-    own = _of_family(live, numbers.get(variable.family, -1))
+    stored = pa.table({"family": family, "key": key, "value": value})
+    live = _Live(stored.take(pa.array(opened)))
+    rows = FamilyRows(variable)
+    own = live.of(variable.family)
     try:
         if variable.is_list:
-            chunks = _of_family(live, numbers.get(_OF_CHUNKS + variable.family, -1))
-            return _elements(own, chunks, variable, log.folder.path)
-        keys = _keys(own["key"], variable)
+            pieces = _pieces(own, live.of(families.CHUNKS_OF + variable.family), log.folder.path)
+            return _elements(pieces, rows)
+        keys = rows.keys(own["key"])
         if variable.is_timers:
             group, expiry = keys.combine_chunks().flatten()
             return pa.table({"key": group, "expiration_timestamp_ms": expiry})
-        values = _values(own["value"], variable)
+        values = rows.values(own["value"])
         if variable.is_map:
             group, users = keys.combine_chunks().flatten()
             return pa.table({"key": group, "user_map_key": users, "user_map_value": values})
@@ -69,55 +55,95 @@ def variable_rows(log: StateLog, at: int | str, variable: Variable) -> pa.Table:
         ) from None
 
 
-def _keys(stored: pa.ChunkedArray, variable: Variable) -> pa.ChunkedArray:
-    if variable.forms is None:
-        return decode_rows(stored, variable.key, variable.prefix_fields)
-    return avro_rows.decode_keys(stored, variable.key, variable.prefix_fields, variable.path)
+def rows_by_name(stored: pa.Table, path: str) -> pa.Table:
+    """Return all rows of a version with the names of their families in the place of numbers.
+
+    Columns are ``family``, ``key`` and ``value``, as they are stored, but that each list is one
+    row, whatever chunks it is cut into. The rows that name families are left out.
+
+    Raises:
+        CorruptLog: a list lacks chunks, or has others than its head says, or no record names a
+            family that has rows.
+    """
+    live = _Live(stored)
+    unnamed = live.numbers - live.names.keys() - {families.NAMES}
+    if unnamed:
+        raise _damage(path, f"family {min(unnamed)} has rows, and no record names it")
+    tables = []
+    for name in sorted(live.names.values()):
+        if name.startswith(families.CHUNKS_OF):
+            continue
+        own = live.of(name).select(["key", "value"])
+        chunks = live.of(families.CHUNKS_OF + name)
+        if chunks.num_rows or families.CHUNKS_OF + name in live.names.values():
+            own = _whole_lists(_pieces(own, chunks, path))
+        tables.append(own.add_column(0, "family", pa.array([name] * own.num_rows, pa.string())))
+    return pa.concat_tables(tables).combine_chunks()
 
 
-def _values(stored: pa.ChunkedArray, variable: Variable) -> pa.ChunkedArray:
-    if variable.forms is None:
-        return decode_rows(stored, variable.value)
-    rows = AvroRows(variable.value, variable.forms, variable.path)
-    return pa.chunked_array([rows.decode(stored.to_pylist())], variable.value)
+class _Live:
+    """Rows of a version, by the names of their families."""
+
+    def __init__(self, rows: pa.Table) -> None:
+        self._rows = rows
+        self.names = families.names_in(rows)
+        """Names by number."""
+        self.numbers = {*pc.unique(rows["family"]).to_pylist()}
+        """Numbers of the families that have rows."""
+
+    def of(self, name: str) -> pa.Table:
+        """Return the rows of a family; none where it is not here."""
+        numbers = [number for number, known in self.names.items() if known == name]
+        if not numbers:
+            return self._rows.slice(0, 0)
+        number = pa.scalar(numbers[0], pa.uint16())
+        return self._rows.filter(pc.equal(self._rows["family"], number))
 
 
-def _values_at(heap: Heap, places: Ranges, variable: Variable) -> pa.StructArray:
-    if variable.forms is None:
-        return structs_at(heap, variable.value, unversioned(heap, places))
-    rows = AvroRows(variable.value, variable.forms, variable.path)
-    data = memoryview(heap.buffer)
-    spans = zip(places.start[:].tolist(), places.end.tolist(), strict=True)
-    return rows.decode(bytes(data[at:end]) for at, end in spans)
+class _Pieces(NamedTuple):
+    """Lists, or parts of them, list by list and in their order."""
+
+    keys: pa.BinaryArray
+    """Key of the list that each is of."""
+    values: pa.BinaryArray
+    """Values in Spark's encoding."""
 
 
-def _of_family(live: pa.Table, number: int) -> pa.Table:
-    if number < 0:
-        return live.slice(0, 0)
-    return live.filter(pc.equal(live["family"], pa.scalar(number, pa.uint16())))
+def _pieces(own: pa.Table, chunks: pa.Table, path: str) -> _Pieces:
+    """Return the lists that stand in one record, and the chunks of the others.
 
-
-def _elements(own: pa.Table, chunks: pa.Table, variable: Variable, path: str) -> pa.Table:
-    """A row for each value of each list, in its order."""
+    Raises:
+        CorruptLog: chunks are missing, or are not those that a head counts.
+    """
     keys, values = (own[name].combine_chunks() for name in ("key", "value"))
-    # A list in Avro may have 8 bytes as well, which begin with the length of its first value.
-    is_head = pc.and_(
-        pc.equal(pc.binary_length(values), _HEAD_BYTES),
-        pc.equal(pc.binary_slice(values, 0, _LENGTH_BYTES), _NO_LENGTH),
-    )
+    is_head = families.is_head(values)
     alone = pc.invert(is_head)
     places, numbers, taken = _chunk_places(chunks)
     _check_whole(keys.filter(is_head), values.filter(is_head), places, numbers, path)
     chunk_values = chunks["value"].combine_chunks().take(taken)
-    if pc.any(pc.less(pc.binary_length(chunk_values), _SAID_BYTES)).as_py():
+    if pc.any(pc.less(pc.binary_length(chunk_values), families.SAID_BYTES)).as_py():
         raise _not_whole(path, "a chunk of a list is shorter than what each begins with")
-    pieces = pa.chunked_array(
-        [values.filter(alone), pc.binary_slice(chunk_values, _SAID_BYTES, _END)], pa.binary()
-    ).combine_chunks()
-    of_list = pa.chunked_array([keys.filter(alone), places], pa.binary())
-    piece_numbers, elements = _split(pieces, variable)
-    decoded = _keys(of_list, variable)
-    return pa.table({"key": decoded.take(pa.array(piece_numbers)), "list_element": elements})
+    parts = pc.binary_slice(chunk_values, families.SAID_BYTES, _END)
+    return _Pieces(
+        pa.chunked_array([keys.filter(alone), places], pa.binary()).combine_chunks(),
+        pa.chunked_array([values.filter(alone), parts], pa.binary()).combine_chunks(),
+    )
+
+
+def _elements(pieces: _Pieces, rows: FamilyRows) -> pa.Table:
+    """A row for each value of each list, in its order."""
+    numbers, elements = elements_of(pieces.values)
+    keys = rows.keys(pa.chunked_array([pieces.keys])).take(pa.array(numbers))
+    return pa.table({"key": keys, "list_element": rows.values(pa.chunked_array([elements]))})
+
+
+def _whole_lists(pieces: _Pieces) -> pa.Table:
+    """A row for each list, as if it stood in one record."""
+    lists: dict[bytes, list[bytes]] = {}
+    for key, value in zip(pieces.keys.to_pylist(), pieces.values.to_pylist(), strict=True):
+        lists.setdefault(key, []).append(value)
+    whole = [_BETWEEN.join(parts) for parts in lists.values()]
+    return pa.table({"key": pa.array([*lists], pa.binary()), "value": pa.array(whole, pa.binary())})
 
 
 def _chunk_places(chunks: pa.Table) -> tuple[pa.BinaryArray, Ints, pa.Array]:
@@ -126,8 +152,8 @@ def _chunk_places(chunks: pa.Table) -> tuple[pa.BinaryArray, Ints, pa.Array]:
     keys = chunks["key"].combine_chunks()
     if not len(keys):
         return keys, np.empty(0, np.int64), pa.array([], pa.int64())
-    tails = b"".join(pc.binary_slice(keys, -_NUMBER_BYTES).to_pylist())
-    places = pc.binary_slice(keys, 0, -_NUMBER_BYTES)
+    tails = b"".join(pc.binary_slice(keys, -families.CHUNK_NUMBER_BYTES).to_pylist())
+    places = pc.binary_slice(keys, 0, -families.CHUNK_NUMBER_BYTES)
     numbers = np.frombuffer(tails, ">u4").astype(np.int64)
     order = np.lexsort((numbers, pc.rank(places, tiebreaker="min").to_numpy()))
     taken = pa.array(order)
@@ -142,7 +168,7 @@ def _check_whole(
     Raises:
         CorruptLog: it is not so.
     """
-    due = np.frombuffer(b"".join(counts.to_pylist()), "<u4").reshape(-1, 2)[:, 1].astype(np.int64)
+    due = families.chunk_counts(counts)
     if not len(due) and not len(places):
         return
     order = pc.sort_indices(heads)
@@ -155,34 +181,9 @@ def _check_whole(
 
 
 def _not_whole(path: str, reason: str) -> CorruptLog:
+    return _damage(path, f"records of a list are not there: {reason}")
+
+
+def _damage(path: str, reason: str) -> CorruptLog:
     advice = "restore the folder from a copy, or restart from an older batch"
-    return CorruptLog(path, 0, f"records of a list are not there: {reason}", advice)
-
-
-def _split(pieces: pa.BinaryArray, variable: Variable) -> tuple[Ints, pa.StructArray]:
-    """The values in each piece, and of which piece each is: one value of all pieces at a time."""
-    _, ends, data = pieces.buffers()
-    if not len(pieces) or data is None:
-        return np.empty(0, np.int64), pa.array([], variable.value)
-    places = np.frombuffer(ends, "<i4", len(pieces) + 1, pieces.offset * 4).astype(np.int64)
-    heap = Heap(data, np.frombuffer(data, np.uint8))
-    piece = np.arange(len(pieces))
-    at, end = places[:-1], places[1:]
-    rounds: list[tuple[Ints, Ints, Ints]] = []
-    while True:
-        left = at < end
-        piece, at, end = piece[left], at[left], end[left]
-        if not len(piece):
-            break
-        if (at + 4 > end).any():
-            raise BadRow("a list that ends within the length of a value")
-        sizes = heap.read(at, "<u4").astype(np.int64)
-        if (at + 4 + sizes > end).any():
-            raise BadRow("a value that is longer than its list")
-        rounds.append((piece, at + 4, sizes))
-        at = at + 4 + sizes + 1
-    if not rounds:
-        return np.empty(0, np.int64), pa.array([], variable.value)
-    pieces_of, starts, sizes = (np.concatenate(arrays) for arrays in zip(*rounds, strict=True))
-    order = np.argsort(pieces_of, kind="stable")
-    return pieces_of[order], _values_at(heap, Ranges(starts[order], sizes[order]), variable)
+    return CorruptLog(path, 0, reason, advice)

@@ -20,12 +20,21 @@ import pyarrow as pa
 
 from cec_store.connectors.spark.checkpoint.java_texts import JavaTexts
 from cec_store.connectors.spark.checkpoint.layout import DEFAULT_STORE, METADATA_FOLDER
-from cec_store.connectors.spark.checkpoint.parsing import damaged, known_version, read_whole
+from cec_store.connectors.spark.checkpoint.parsing import (
+    damaged,
+    json_object,
+    known_version,
+    read_whole,
+)
 from cec_store.connectors.spark.checkpoint.state_schema import VERSION_2, struct_of
+from cec_store.errors import CorruptLog, SchemaMismatch
 from cec_store.storage.folder import FolderTree
 
 SCHEMAS = "_stateSchema"
 _LIST = "ListState"
+_COUNTS_OF = "$rowCounter_"
+_LAST = 2**63
+"""Above the number of any batch."""
 TIMERS = "timers"
 """The name that stands for an operator's timers."""
 _TIMERS_BY_KEY = ("$eventTimers_keyToTimestamp", "$procTimers_keyToTimestamp")
@@ -46,6 +55,8 @@ class Variable:
     forms: Mapping[int, pa.StructType] | None = None
     """Types that values were written with, by the numbers before them, where rows are in Avro;
     None: rows are Spark's own, and all of one type."""
+    ordered: tuple[int, ...] = ()
+    """Numbers of the key's fields that are kept in order, before the others; empty: none is."""
 
     @property
     def is_map(self) -> bool:
@@ -55,6 +66,20 @@ class Variable:
     @property
     def is_timers(self) -> bool:
         return self.family in _TIMERS_BY_KEY
+
+
+@dataclass(frozen=True)
+class Families:
+    """The column families of a store with variables: those that Spark keeps beside them, too."""
+
+    path: str
+    """The operator's folder."""
+    known: Mapping[str, Variable]
+    """Families by name."""
+    unsupported: Mapping[str, str]
+    """Reasons by name that a family's types are not supported."""
+    in_avro: bool
+    partitions: int
 
 
 class _Noted(NamedTuple):
@@ -97,15 +122,75 @@ def read_variable(
     if name not in families:
         names = sorted(families)
         raise ValueError(f"{operator_folder.path}: no variable {name!r}; there are {names}")
-    family = families[name]
     schemas = operator_folder.folder(SCHEMAS).folder(DEFAULT_STORE)
-    path, schema = _family_schema(schemas, noted.files[-1], family)
-    if schema is None:
-        raise damaged(path, 0, f"it does not have {family}")
-    kinds = struct_of(path, "key", schema.key), struct_of(path, "value", schema.value)
-    forms = _forms(schemas, noted.files, family) if in_avro else None
-    is_list = noted.kinds[family] == _LIST
-    return Variable(path, family, *kinds, schema.prefix_fields, is_list, forms), noted.partitions
+    needed = noted.files if in_avro else noted.files[-1:]
+    files = [_schema_file(schemas, file) for file in needed]
+    newest = files[-1]
+    if families[name] not in newest.families:
+        raise damaged(newest.path, 0, f"it does not have {families[name]}")
+    return _family(files, families[name], noted.kinds, in_avro), noted.partitions
+
+
+def read_families(operator_folder: FolderTree, *, in_avro: bool) -> Families:
+    """All column families that the operator's store has or had, by the notes of its last run.
+
+    Raises:
+        UnsupportedVersion, CorruptLog: as :func:`read_variable`.
+    """
+    noted = _noted(operator_folder, _LAST)
+    schemas = operator_folder.folder(SCHEMAS).folder(DEFAULT_STORE)
+    files = []
+    for file in noted.files:
+        try:
+            files.append(_schema_file(schemas, file))
+        except CorruptLog:
+            # Of plain rows older files say only what variables there were that are no more.
+            if in_avro or file == noted.files[-1]:
+                raise
+    known: dict[str, Variable] = {}
+    unsupported: dict[str, str] = {}
+    for family in {name: None for file in files for name in file.families}:
+        try:
+            known[family] = _family(files, family, noted.kinds, in_avro)
+        except SchemaMismatch as error:
+            unsupported[family] = str(error)
+    return Families(operator_folder.path, known, unsupported, in_avro, noted.partitions)
+
+
+def _family(
+    files: list[_SchemaFile], name: str, kinds: Mapping[str, str], in_avro: bool
+) -> Variable:
+    """A family by the newest of the files that has it.
+
+    Raises:
+        SchemaMismatch: a column is of a type that is not supported.
+        CorruptLog: the types are not Spark's JSON.
+    """
+    file = next(file for file in reversed(files) if name in file.families)
+    schema, path = file.families[name], file.path
+    forms: dict[int, pa.StructType] = {}
+    for other in files if in_avro else []:
+        if name in other.families and other.families[name].number not in forms:
+            form = other.families[name]
+            forms[form.number] = struct_of(other.path, "value", form.value)
+    # Spark says nowhere of what kind a variable is that the last run has not declared; it counts
+    # the values of each list.
+    is_list = kinds[name] == _LIST if name in kinds else f"{_COUNTS_OF}{name}" in file.families
+    key, ordered = struct_of(path, "key", schema.key), schema.ordered
+    count = key.num_fields
+    is_of_key = all(0 <= number < count for number in ordered) and len({*ordered}) == len(ordered)
+    if not is_of_key or not 0 <= schema.prefix_fields <= count:
+        raise damaged(path, 0, f"the encoder of {name} names fields that its key has not")
+    return Variable(
+        path=path,
+        family=name,
+        key=key,
+        value=struct_of(path, "value", schema.value),
+        prefix_fields=schema.prefix_fields,
+        is_list=is_list,
+        forms=forms if in_avro else None,
+        ordered=ordered,
+    )
 
 
 def _noted(operator_folder: FolderTree, batch: int) -> _Noted:
@@ -142,20 +227,6 @@ def _newest(folder: FolderTree, batch: int) -> str:
     return str(max(earlier))
 
 
-def _forms(folder: FolderTree, files: list[str], family: str) -> dict[int, pa.StructType]:
-    """Types of a family's values by their numbers, out of all schema files of a run.
-
-    Raises:
-        SchemaMismatch, UnsupportedVersion, CorruptLog: as :func:`read_variable`.
-    """
-    forms: dict[int, pa.StructType] = {}
-    for file in files:
-        path, schema = _family_schema(folder, file, family)
-        if schema is not None and schema.number not in forms:
-            forms[schema.number] = struct_of(path, "value", schema.value)
-    return forms
-
-
 class _FamilySchema(NamedTuple):
     """One column family in a schema file; types are Spark's JSON."""
 
@@ -164,13 +235,21 @@ class _FamilySchema(NamedTuple):
     """Number of the form that values are written in."""
     value: str
     prefix_fields: int
+    ordered: tuple[int, ...]
 
 
-def _family_schema(folder: FolderTree, file: str, family: str) -> tuple[str, _FamilySchema | None]:
-    """Path of a schema file, and what it says of a family; None: it does not have it."""
+class _SchemaFile(NamedTuple):
+    path: str
+    families: dict[str, _FamilySchema]
+    """Families by name."""
+
+
+def _schema_file(folder: FolderTree, file: str) -> _SchemaFile:
+    """Raises :class:`CorruptLog` or :class:`UnsupportedVersion`."""
     path, data = read_whole(folder, file)
     texts = JavaTexts(path, data)
     known_version(path, texts.one(), 3, oldest=3)
+    families: dict[str, _FamilySchema] = {}
     for _ in range(min(texts.number(4), len(data))):
         name = texts.one()
         texts.number(2)
@@ -178,10 +257,11 @@ def _family_schema(folder: FolderTree, file: str, family: str) -> tuple[str, _Fa
         number = texts.number(2)
         value, encoder = texts.pieces(), texts.pieces()
         texts.pieces()  # of a map's own keys: they stand in the key as well
-        if name == family:
-            try:
-                prefix = int(json.loads(encoder).get("numColsPrefixKey", 0))
-            except (ValueError, TypeError, AttributeError):
-                raise damaged(path, 0, f"the encoder of {name} is not Spark's JSON") from None
-            return path, _FamilySchema(key, number, value, prefix)
-    return path, None
+        try:
+            how = json_object(json.loads(encoder))
+            prefix = int(how.get("numColsPrefixKey", 0))
+            ordered = tuple(int(ordinal) for ordinal in how.get("orderingOrdinals", ()))
+        except (ValueError, TypeError):
+            raise damaged(path, 0, f"the encoder of {name} is not Spark's JSON") from None
+        families[name] = _FamilySchema(key, number, value, prefix, ordered)
+    return _SchemaFile(path, families)

@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 pytest.importorskip("fastavro")
 
 from cec_store import SchemaMismatch
-from cec_store.connectors.spark.checkpoint.avro_rows import AvroRows, decode_keys
+from cec_store.connectors.spark.checkpoint.avro_rows import AvroRows
+from cec_store.connectors.spark.checkpoint.family_rows import FamilyRows
 from cec_store.connectors.spark.checkpoint.unsafe_rows import BadRow
+from cec_store.connectors.spark.checkpoint.variables import Variable
 from cec_store.errors import SparkUnavailable
 from support.models import avro_row_encoder as encoder
 
@@ -110,7 +112,8 @@ def test_keys_come_back_in_one_part_or_in_two(data: st.DataObject) -> None:
     prefix = data.draw(st.integers(0, kind.num_fields))
     rows = data.draw(rows_of(kind))
     stored = pa.chunked_array([[encoder.key(kind, row, prefix) for row in rows]], pa.binary())
-    decoded = decode_keys(stored, kind, prefix, "schema").combine_chunks()
+    variable = Variable("schema", "v", kind, kind, prefix, is_list=False, forms={0: kind})
+    decoded = FamilyRows(variable).keys(stored).combine_chunks()
     assert decoded.equals(pa.array(rows, kind))
 
 

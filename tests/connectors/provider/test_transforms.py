@@ -12,6 +12,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 from cec_store import read_state
+from support.command_line.variables import require_agreement
 from support.runs.counts import CRASH_FULL
 from support.runs.minors import needs_transform_in_rows
 from support.spark.clocked import STEP_MS, run_clocked
@@ -78,7 +79,8 @@ def test_scala_says_what_it_says_on_rocksdb(
 
 
 def require_readers_to_agree(spark: Any, folder: Path) -> None:
-    """Spark's reader on either store, and ours without Spark."""
+    """Spark's reader on either store, ours without Spark, and the verbs of the command line."""
+    require_agreement(folder / "cec" / "checkpoint", "total", "items", "parts")
     for variable, columns in (
         ("total", ["key", "value"]),
         ("items", ["key", "list_element"]),

@@ -22,7 +22,7 @@ from cec_store.storage.local import LocalFolder
 from support.disks.memory_folder import MemoryFolder
 from support.places.state_folders import STATE_CASES, At, expected, log_in, put, put_case
 from support.places.state_logs import EMPTY, Grown, Writer, grow
-from support.vectors import lists
+from support.vectors import lists, variables
 from support.vectors.ends import CASES
 from support.vectors.make import FOLDER, STATE_LOG_SCALA
 
@@ -51,7 +51,7 @@ def figures(wanted: Wanted) -> Wanted:
 @pytest.mark.quick
 def test_scala_reads_the_golden_logs_as_python_does(tmp_path: Path) -> None:
     logs = {case["name"]: put_case(tmp_path / case["name"], case) for case in STATE_CASES}
-    assert len(logs) == 4
+    assert len(logs) == 5
     found = found_by_scala(tmp_path, logs)
     for name, wanted in logs.items():
         assert found[name] == figures(wanted), name
@@ -77,6 +77,17 @@ def test_scala_reads_the_golden_lists_and_appends_to_each(tmp_path: Path) -> Non
             (how, key, None if n is None else [n, lists.text_of(n)])
             for how, key, n in lists.TOLD[number]
         ], number
+
+
+def test_scala_reads_the_golden_variables_in_avro(tmp_path: Path) -> None:
+    """Rows of an older form come in the newest one."""
+    put(tmp_path / "0" / "0", log_in(FOLDER / variables.NAME), [])
+    found = run_jvm("variables", root=tmp_path, last=len(variables.ROWS))
+    assert len(variables.ROWS) == 3
+    for number, said in enumerate(found["versions"], 1):
+        assert {name: sorted(rows, key=repr) for name, rows in said.items()} == {
+            name: sorted(rows, key=repr) for name, rows in variables.ROWS[number].items()
+        }, number
 
 
 @pytest.mark.parametrize("kept", [(0,), (1,), ()], ids=["no last", "no first", "none"])

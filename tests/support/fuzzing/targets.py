@@ -26,6 +26,7 @@ from cec_store.errors import (
     NotAQueue,
     OutOfRange,
     SchemaMismatch,
+    SparkUnavailable,
     StorageError,
     UnsupportedVersion,
 )
@@ -51,6 +52,7 @@ from cec_store.state_logs.segments import STATE_SCHEMA
 from cec_store.storage.local import LocalFolder
 from cec_store.storage.names import manifest_name, segment_name
 from support.disks.memory_folder import MemoryFolder
+from support.fuzzing import variables
 from support.models import unsafe_row_encoder
 from support.places.made_checkpoints import schema_file
 from support.vectors import make as make_vectors
@@ -382,4 +384,12 @@ TARGETS = {
     ),
     "checkpoint": Target(read_checkpoint, (StorageError,), checkpoint_seeds),
     "unsafe_rows": Target(read_rows, (BadRow,), row_seeds),
+    "family_rows": Target(
+        variables.read_family_rows, (SchemaMismatch, SparkUnavailable), variables.family_row_seeds
+    ),
+    "variables_schema": Target(
+        variables.read_variables_schema,
+        (*LOUD, SchemaMismatch, SparkUnavailable),
+        variables.variables_schema_seeds,
+    ),
 }

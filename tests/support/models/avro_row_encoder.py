@@ -10,6 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from support.models.ordered_field_encoder import parted
+
 _INTEGERS = (
     pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.date32(), pa.timestamp("us"),
     pa.timestamp("us", "UTC"),
@@ -28,6 +30,14 @@ def key(kind: pa.StructType, row: dict[str, Any], prefix: int, number: int = 0) 
     first, rest = (pa.struct(part) for part in (list(kind)[:prefix], list(kind)[prefix:]))
     head = b"\0" + record(first, row)
     return struct.pack("<i", len(head)) + head + value(rest, number, row)
+
+
+def ordered_key(kind: pa.StructType, row: dict[str, Any], ordered: tuple[int, ...]) -> bytes:
+    """A key of which some fields, by their numbers, are kept in order and stand first."""
+    fields, others = parted(kind, row, ordered)
+    head = b"\0" + b"".join(_whole(1) + _bytes(part) for field in fields for part in field)
+    rest = value(others, 0, row) if others.num_fields else b""
+    return struct.pack("<i", len(head)) + head + rest
 
 
 def record(kind: pa.StructType, row: dict[str, Any]) -> bytes:

@@ -9,6 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from support.models.ordered_field_encoder import parted
+
 _FORMATS = {
     pa.bool_(): "?", pa.int8(): "b", pa.int16(): "h", pa.int32(): "i", pa.int64(): "q",
     pa.float32(): "f", pa.float64(): "d", pa.date32(): "i", pa.timestamp("us"): "q",
@@ -30,6 +32,18 @@ def key(kind: pa.StructType, value: dict[str, Any], prefix: int) -> bytes:
     first, rest = (pa.struct(part) for part in (list(kind)[:prefix], list(kind)[prefix:]))
     head = b"\0" + row(first, value)
     return struct.pack("<i", len(head)) + head + b"\0" + row(rest, value)
+
+
+def ordered_key(kind: pa.StructType, value: dict[str, Any], ordered: tuple[int, ...]) -> bytes:
+    """A key of which some fields, by their numbers, are kept in order and stand first."""
+    fields, others = parted(kind, value, ordered)
+    names = [str(number) for number in range(len(fields))]
+    first = pa.struct([(name, pa.binary()) for name in names])
+    head = b"\0" + row(
+        first, {name: b"".join(field) for name, field in zip(names, fields, strict=True)}
+    )
+    rest = b"\0" + row(others, value) if others.num_fields else b""
+    return struct.pack("<i", len(head)) + head + rest
 
 
 def _words(fields: list[tuple[pa.DataType, Any]], before: int, width: int) -> bytes:
@@ -90,4 +104,4 @@ def _width(kind: pa.DataType) -> int:
 
 
 def _unscaled(kind: pa.DataType, value: Decimal) -> int:
-    return int(value.scaleb(kind.scale, Context(prec=38)))
+    return int(Decimal(value).scaleb(kind.scale, Context(prec=38)))

@@ -19,6 +19,7 @@ START_MS = 1_700_000_000_000
 """When batch 0 begins; each after it begins a minute later."""
 NAMES = {
     pa.int64(): "long", pa.string(): "string", pa.null(): "void", pa.bool_(): "boolean",
+    pa.int32(): "integer", pa.decimal128(5, 2): "decimal(5,2)",
 }  # fmt: skip
 Rows = dict[tuple[Any, ...], "tuple[Any, ...] | None"]
 """By key; None removes it."""
@@ -29,6 +30,9 @@ Model = dict[int, dict[tuple[Any, ...], tuple[Any, ...]]]
 
 
 def spark_json(kind: pa.DataType) -> Any:
+    if pa.types.is_list(kind):
+        element = spark_json(kind.value_type)
+        return {"type": "array", "elementType": element, "containsNull": True}
     if not pa.types.is_struct(kind):
         return NAMES[kind]
     fields = [

@@ -19,6 +19,8 @@ HAS_TIMES = "sparks/times_of_day/present" in _TAKEN
 HAS_NANOS = "sparks/nano_timestamps/present" in _TAKEN
 # Spark 4.0 asks a limit for the checkpoint ids of all partitions, also of those that it has not.
 FAIL_IN_V2 = [] if HAS_JOIN_FORMAT_3 else ["limit"]
+# Spark 4.0's RocksDB takes the unique id in the name of a file of format V2 for a part of a number.
+READS_ROCKSDB_IN_V2 = HAS_JOIN_FORMAT_3
 HAS_MOVING = "moving" in _TAKEN
 HAS_PYTHON_SOURCES = find_spec("pyspark.sql.streaming.datasource") is not None
 needs_python_sources = pytest.mark.skipif(

@@ -126,6 +126,10 @@ class Fields(StatefulProcessor):
         }  # fmt: skip
         return tuple(made[name] for name in FIELDS[self._form])
 
+    def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:
+        self._last.update(self._of(initialState))
+        self._all.appendValue(self._of(initialState))
+
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
         yield from self._state(key, "before")
         for row in rows:
@@ -144,6 +148,9 @@ class Fields(StatefulProcessor):
 
 
 class FieldsInPandas(Fields):
+    def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:
+        super().handleInitialState(key, next(initialState.itertuples()), timerValues)
+
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
         each = (row for frame in rows for row in frame.itertuples())
         yield _frame(super().handleInputRows(key, each, timerValues))

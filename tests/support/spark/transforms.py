@@ -58,6 +58,8 @@ def evolving(form: str) -> StreamQuery:
     return StreamQuery(f"scala_evolving_{form}", build, "update")
 
 
+INITIAL = "initial"
+"""Text of what a query has in its state to begin with."""
 FORMS = ("first", "added", "removed", "widened", "reordered")
 """Of one query whose variables gain, lose, widen and reorder fields; "refused" cannot be next."""
 
@@ -75,27 +77,35 @@ def of_fields(form: str) -> StreamQuery:
 
 
 def of_fields_in_rows(form: str) -> StreamQuery:
-    """The same in Python, in rows."""
+    """The same in Python, in rows, with a state to begin with."""
 
     def build(spark: Any, inputs: Inputs) -> Any:
         from support.spark.processors import Fields
 
-        groups = inputs.timed(spark).groupBy("key")
-        return groups.transformWithState(Fields(form), SCHEMA, "Update", "None")
+        groups, first = inputs.timed(spark).groupBy("key"), _first(spark)
+        return groups.transformWithState(Fields(form), SCHEMA, "Update", "None", first)
 
     return StreamQuery(f"rows_fields_{form}", build, "update")
 
 
 def of_fields_in_pandas(form: str) -> StreamQuery:
-    """The same in Python, in pandas."""
+    """The same in pandas."""
 
     def build(spark: Any, inputs: Inputs) -> Any:
         from support.spark.processors import FieldsInPandas
 
-        groups = inputs.timed(spark).groupBy("key")
-        return groups.transformWithStateInPandas(FieldsInPandas(form), SCHEMA, "Update", "None")
+        groups, first = inputs.timed(spark).groupBy("key"), _first(spark)
+        return groups.transformWithStateInPandas(
+            FieldsInPandas(form), SCHEMA, "Update", "None", first
+        )
 
     return StreamQuery(f"pandas_fields_{form}", build, "update")
+
+
+def _first(spark: Any) -> Any:
+    """A state to begin with, of a key that comes again and of one that does not."""
+    rows = [("a", 100, INITIAL), ("never", 7, INITIAL)]
+    return spark.createDataFrame(rows, "key STRING, n LONG, text STRING").groupBy("key")
 
 
 def rows_of_python(ttl_ms: int | None = None, *, is_event_time: bool = True) -> StreamQuery:

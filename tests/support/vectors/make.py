@@ -41,7 +41,7 @@ from cec_store.values import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US
 from support.disks.memory_folder import MemoryFolder
 from support.paths import VECTORS
 from support.places.state_logs import EMPTY, Commit, Writer, merge, with_lengths
-from support.vectors import commits, lists
+from support.vectors import commits, lists, variables
 from support.vectors.column_bodies import columns_body
 
 FOLDER = VECTORS
@@ -684,6 +684,7 @@ def all_files() -> dict[str, bytes]:
         STATE_LOG: state_log()[0],
         STATE_LOG_MERGED: state_log_merged()[0],
         lists.NAME: lists.log()[0],
+        variables.NAME: variables.log()[0],
     }
     for folder, inside in logs.items():
         files |= {f"{folder}/{name}": data for name, data in inside.items()}
@@ -727,7 +728,7 @@ def all_cases() -> list[dict[str, Any]]:
     )
     by_python = [state_case(name) for name in (STATE_LOG, STATE_LOG_MERGED)]
     by_scala = [state_scala_case()]
-    return [*cases, *by_python, *by_scala, lists.case(_written)]
+    return [*cases, *by_python, *by_scala, lists.case(_written), variables.case(_written)]
 
 
 def write() -> None:

@@ -26,6 +26,7 @@ object Programs {
     "feed" -> Feed.run,
     "lists" -> Lists.run,
     "refusedLists" -> Lists.refused,
+    "variables" -> Variables.run,
     "plainLogs" -> PlainLogs.run,
     "logObjects" -> LogObjects.run,
     "replacedQueues" -> LogObjects.replaced,
