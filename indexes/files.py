@@ -29,7 +29,7 @@ from cec_store.storage.names import (
     temporary_name,
 )
 from cec_store.storage.retrying import retry_when_changed
-from cec_store.storage.stores.store_folder import StoreFolder
+from cec_store.storage.stores.folders import local_of
 
 _MAGIC = b"CECINDX\0"
 _STAMP = Struct("<8sHHI16sQQI8xI")
@@ -41,11 +41,10 @@ _PROVEN_MAX = 4096
 
 def index_folder(folder: Folder, log_id: bytes) -> LocalFolder | None:
     """Return the folder of a queue's index; ``None`` where it can have none."""
-    if isinstance(folder, StoreFolder):
+    if not folder.appends:
         return index_cache(log_id)
-    if not isinstance(folder, LocalFolder) or folder.is_remote():
-        return None
-    return folder.folder(INDEX_FOLDER)
+    local = local_of(folder)
+    return None if local is None or local.is_remote() else local.folder(INDEX_FOLDER)
 
 
 class Stamp(NamedTuple):

@@ -20,7 +20,6 @@ from cec_store.indexes.recent import RecentFrames
 from cec_store.indexes.stored import StoredIndex, is_trimmed, prove
 from cec_store.log.chain import QueueChain
 from cec_store.log.frames import Frame
-from cec_store.storage.stores.store_folder import StoreFolder
 
 _NO_PLACE = (
     "the queue is not in a folder of a local file system (by the list of mounts), and its index is "
@@ -48,7 +47,7 @@ class TimestampIndex:
         self._lock = RLock()
         self._chain = chain
         self._log_id = chain.log_id
-        self._is_cache = isinstance(chain.folder, StoreFolder)
+        self._is_cache = not chain.folder.appends
         self._writable = writable or self._is_cache
         self._may_write = False
         """True if it can be written, unless the last attempt failed."""

@@ -45,6 +45,8 @@ class FrameChecks:
         self._seq = 0 if is_whole else None
         self._offset = 0 if is_whole else None
         self._previous: tuple[int, int] | None = (NONE, 0)
+        self._shift: tuple[int, int] | None = None
+        """Segment of the frame before the last one, and by how many bytes its link was off."""
         """Address of the last BATCH; ``None`` where the next one says it."""
         self._has_schema = False
         self._repeats: dict[tuple[str, str], int] = {}
@@ -234,11 +236,15 @@ class FrameChecks:
             if self.checks is not None:
                 self.checks.forget(header.first_offset)
         link = (header.prev_segment, header.prev_byte)
-        if self._previous is not None and link != self._previous:
+        due = link if self._previous is None else self._previous
+        # Behind bytes that are gone all frames are off by as many: the first one says it.
+        shift = (due[0], due[1] - link[1]) if link[0] == due[0] else None
+        if link != due and (shift is None or shift != self._shift):
             what = "it names byte {1} of segment {0} as the frame before".format(*link)
             if link[0] == NONE:
                 what = "it names no frame before it, though there is one"
             self.add(segment, "previous", scanned.byte, what)
+        self._shift = shift
 
     def _check_schema(self, segment: LogSegment, scanned: ScannedFrame, is_damaged: bool) -> None:
         if scanned.byte != SEGMENT_HEADER_BYTES:
