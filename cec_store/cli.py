@@ -215,9 +215,10 @@ def __getattr__(name: str) -> Any:
 def main() -> None:
     """Entry point."""
     try:
-        from cec_store.terminal.interrupts import raise_swallowed_interrupts_again
+        from cec_store.terminal.interrupts import note_interrupts, raise_swallowed_interrupts_again
 
         raise_swallowed_interrupts_again()
+        note_interrupts()
         from cec_store.terminal.streams import escape_what_cannot_be_shown, flushed
 
         escape_what_cannot_be_shown()

@@ -20,6 +20,7 @@ from cec_store.inspector.showing.dump_rows import DamageRow, FrameRow, NoteRow, 
 from cec_store.inspector.showing.place_dump import PlaceDump
 from cec_store.terminal.documents import document
 from cec_store.terminal.exit_status import DAMAGED, wrong_use
+from cec_store.terminal.interrupts import raise_noted_interrupt
 from cec_store.terminal.screens import Screen
 from cec_store.terminal.wording import counted, moment, value
 from cec_store.values import MIN_TIMESTAMP_US, Position
@@ -191,6 +192,7 @@ class _Show:
                         return
                     continue
                 sys.stdout.flush()
+                raise_noted_interrupt()
                 time.sleep(self._poll_s)
         except KeyboardInterrupt:
             return

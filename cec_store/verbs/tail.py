@@ -15,6 +15,7 @@ from cec_store.opening import follow as follow_queue
 from cec_store.partitioned.following import Following
 from cec_store.terminal.exit_status import wrong_use
 from cec_store.terminal.formats import Format, write_batches
+from cec_store.terminal.interrupts import raise_noted_interrupt
 from cec_store.terminal.streams import refuse_closed_output
 from cec_store.verbs.arguments import (
     Follow,
@@ -82,6 +83,7 @@ def _and_those_to_come(following: Following) -> Iterator[pa.RecordBatch]:
     """Yield rows for ever, and say once what is waited for."""
     has_said = False
     while True:
+        raise_noted_interrupt()
         yield from following.available()
         if not has_said:
             sys.stderr.write(f"cec-store: waiting for {following.waits_for}; end with Ctrl-C\n")

@@ -13,6 +13,7 @@ from rich.live import Live
 
 from cec_store.inspector.measuring.kept_rates import known_rates
 from cec_store.terminal.exit_status import DAMAGED, wrong_use
+from cec_store.terminal.interrupts import raise_noted_interrupt
 from cec_store.terminal.screens import Screen
 from cec_store.terminal.streams import refuse_closed_output
 from cec_store.terminal.watch_screens import live_view, plain_line
@@ -78,6 +79,7 @@ def _repeat(watchers: Sequence[Watcher], interval_s: float, show: _Show) -> None
     """Look and show for ever; a look that takes longer than the interval delays the next."""
     next_s = time.monotonic()
     while True:
+        raise_noted_interrupt()
         show([watcher.look() for watcher in watchers])
         next_s = max(next_s + interval_s, time.monotonic())
         time.sleep(max(0.0, next_s - time.monotonic()))

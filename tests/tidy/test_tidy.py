@@ -198,7 +198,7 @@ IMPORTERS: dict[str, set[str]] = {
     **{name: {"storage.local_files"} for name in ("mmap", "fcntl")},
     "shutil": {"storage.trees", MACHINE},
     # The demos kill a child of their own.
-    "signal": {"demos.embedded", "demos.spark", "verbs.fleet.stopping"},
+    "signal": {"demos.embedded", "demos.spark", "terminal.interrupts", "verbs.fleet.stopping"},
     "subprocess": {"demos.embedded", "demos.spark", MACHINE},
     "os": {
         "storage.caches",

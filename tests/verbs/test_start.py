@@ -160,6 +160,26 @@ cli.main()
 """
 
 
+DROPPED = """
+import signal, time
+from cec_store import cli
+from cec_store.terminal.interrupts import raise_noted_interrupt
+
+def application():
+    try:
+        signal.raise_signal(signal.SIGINT)
+    except KeyboardInterrupt:
+        print("dropped")
+    while True:
+        raise_noted_interrupt()
+        time.sleep(0.01)
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+cli._application = lambda: application
+cli.main()
+"""
+
+
 @pytest.mark.parametrize("delay_s", [0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 1.0])
 def test_an_interrupt_while_it_starts_is_no_traceback(queue: Path, delay_s: float) -> None:
     error, status = interrupted(queue, delay_s)
@@ -167,6 +187,11 @@ def test_an_interrupt_while_it_starts_is_no_traceback(queue: Path, delay_s: floa
         error, status = interrupted(queue, delay_s)
     assert b"Traceback" not in error
     assert status in (130, 0)
+
+
+def test_an_interrupt_that_a_library_drops_ends_what_goes_on_until_then() -> None:
+    done = program(code=DROPPED)
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"dropped\n", b"")
 
 
 def test_an_interrupt_that_python_swallows_comes_again() -> None:
