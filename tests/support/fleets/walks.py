@@ -54,6 +54,8 @@ class Walk:
 
     def until_checkpoint(self) -> None:
         """Until there is a global one."""
+        while not self.rows:
+            self.feed()
         while not self.fleet.folder.checkpoints():
             self.look()
             self.engine.step()
