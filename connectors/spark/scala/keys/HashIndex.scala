@@ -106,13 +106,13 @@ private[cecstore] final class HashIndex(rows: RowsTable, keysHint: Int) extends 
    *
    * @param take called with the reference of each key
    */
-  def endLoad(space: LocalSpace, take: Long => Unit): Unit = {
+  def endLoad(take: Long => Unit): Unit = {
     val loaded = loading
     loading = null
     loaded.finish(take)
-    if (loaded.size <= KeyRun.keysMin) loaded.foreach((hash, reference) => table.insert(table.freeSlot(hash.toInt), hash.toInt, reference, ~scans))
+    if (loaded.size <= KeyRun.keysMin) table = tableOf(loaded.size, loaded.foreach)
     else {
-      run = new RunWriter(rows, loaded.size, loaded.foreach).written(space)
+      run = loaded.written()
       table = new KeyTable(rows, 0, isOverRun = true)
     }
     loaded.letGo()
@@ -165,13 +165,17 @@ private[cecstore] final class HashIndex(rows: RowsTable, keysHint: Int) extends 
   }
 
   private def intoTable(): Unit = if (run != null) {
-    val all = new KeyTable(rows, size, isOverRun = false)
-    def add(hash: Long, reference: Long): Unit = all.insert(all.freeSlot(hash.toInt), hash.toInt, reference, Nowhere)
-    table.foreach((hash, slot) => add(hash, table.reference(slot)))
-    run.foreach(add)
+    val all = tableOf(size, add => { table.foreach((hash, slot) => add(hash, table.reference(slot))); run.foreach(add) })
     letGo()
     run = null
     table = all
+  }
+
+  /** @param entries calls with the hash and the reference of each key */
+  private def tableOf(keys: Int, entries: ((Long, Long) => Unit) => Unit): KeyTable = {
+    val table = new KeyTable(rows, keys, isOverRun = false)
+    entries((hash, reference) => table.insert(table.freeSlot(hash.toInt), hash.toInt, reference, Nowhere))
+    table
   }
 
   override def letGo(): Unit = if (run != null) run.letGo()

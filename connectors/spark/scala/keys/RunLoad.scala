@@ -14,7 +14,8 @@ private[keys] final class RunLoad(rows: RowsTable, keysHint: Int, space: () => L
   import RunLoad._
 
   private val added = new HashShares(bitsFor(keysHint), space)
-  private val newest = new HashShares(0, space)
+  /** Made once all are in. */
+  private lazy val newest = new HashShares(0, space)
   private var size_ = 0
   private var hashes = new Array[Int](0)
   private var references = new Array[Long](0)
@@ -89,6 +90,9 @@ private[keys] final class RunLoad(rows: RowsTable, keysHint: Int, space: () => L
 
   /** Call with the hash and the reference of each key, in the order of hashes without sign. */
   def foreach(each: (Long, Long) => Unit): Unit = newest.foreach(0)((hash, reference) => each(hash & 0xffffffffL, reference))
+
+  /** Raises an IOException where there is no room for it. */
+  def written(): KeyRun = new RunWriter(rows, size, foreach).written(space())
 
   def letGo(): Unit = newest.letGo()
 }

@@ -51,7 +51,7 @@ private[state] final class FamilyIndexes(rows: RowsTable, isOrdered: Int => Bool
    */
   def loaded(take: Long => Unit): Unit = {
     isSorting = false
-    eachHashed(index => if (index.isLoading) memory.placing(index.endLoad(memory.space(), take)))
+    eachHashed(index => if (index.isLoading) memory.placing(index.endLoad(take)))
     makeRoom()
     // What has come since a run was made would else stay in the heap for long.
     eachHashed(index => index.makeRoom(index.localBytes > 0, Int.MaxValue, memory.space))

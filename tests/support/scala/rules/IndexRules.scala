@@ -101,7 +101,7 @@ object IndexRules {
         model.getOrElseUpdate(n, if (isClosed) KeyIndex.Absent else part.reference(row))
       }
     }
-    index.endLoad(local, taken += _)
+    index.endLoad(taken += _)
     val open = model.values.filter(_ != KeyIndex.Absent).toVector.sorted
     Check.equal("rows of open keys", taken.toVector.sorted, open)
     Check.equal("references", index.references.toVector.sorted, open)
