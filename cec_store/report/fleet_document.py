@@ -36,7 +36,7 @@ def report_on_fleet(folder: FleetFolder) -> Document:
     """
     notes = folder.read()
     graph = notes.graph
-    status = status_of(folder, time.time())
+    status = status_of(folder, time.time(), notes=notes)
     queues = opened_queues(folder, graph)
     lags = lags_of(folder, notes, queues)
     levels = _levels(graph)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from cec_store.connectors.spark.fleet.fleet_folder import FleetFolder
 from cec_store.connectors.spark.fleet.lags import lags_of, opened_queues
+from cec_store.connectors.spark.fleet.notes import Notes
 from cec_store.connectors.spark.fleet.status import QUERY_STATES, status_of
 from cec_store.ledger.commit_chain import chain_at
 from cec_store.operators.runner import Runner
@@ -145,14 +146,15 @@ def fleet_figures(folder: FleetFolder) -> Iterator[Figure]:
     Raises:
         NotAFleet, CorruptLog, UnsupportedVersion: the folder cannot be read.
     """
-    status = status_of(folder, time.time())
+    notes = folder.read()
+    status = status_of(folder, time.time(), notes=notes)
     yield Figure("cec_fleet_is_driven", status.is_driven)
     states = Counter(query.state for query in status.queries)
     for state in QUERY_STATES:
         yield Figure("cec_fleet_queries", states[state], (state,))
     for query in status.queries:
         yield Figure("cec_fleet_query_failures", query.failures, (query.name,))
-    yield from _fleet_lags(folder)
+    yield from _fleet_lags(folder, notes)
     yield Figure("cec_fleet_executors", status.executors)
     yield Figure("cec_fleet_cores", status.cores)
     if status.checkpointed_us is not None:
@@ -160,9 +162,8 @@ def fleet_figures(folder: FleetFolder) -> Iterator[Figure]:
         yield Figure("cec_fleet_checkpoint_age_seconds", age_s)
 
 
-def _fleet_lags(folder: FleetFolder) -> Iterator[Figure]:
+def _fleet_lags(folder: FleetFolder, notes: Notes) -> Iterator[Figure]:
     """Yield the lag of each query whose input can be opened."""
-    notes = folder.read()
     now_us = time.time_ns() // 1000
     for name, lag in lags_of(folder, notes, opened_queues(folder, notes.graph)).items():
         if lag.records_waiting is not None:

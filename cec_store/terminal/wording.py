@@ -29,27 +29,29 @@ def duration(microseconds: int | None) -> str:
     """The two largest units of a stretch of time."""
     if microseconds is None:
         return "–"
-    sign, rest = ("-" if microseconds < 0 else ""), abs(microseconds)
-    parts = []
-    for name, size in (("d", 86_400_000_000), ("h", 3_600_000_000), ("min", 60_000_000)):
-        if rest >= size:
-            parts.append(f"{rest // size:,} {name}")
-            rest %= size
+    parts, rest_us = _units_of(abs(microseconds))
     if len(parts) < 2:
-        parts.append(f"{rest / 1e6:g} s")
-    return sign + " ".join(parts[:2])
+        parts.append(f"{rest_us / 1e6:g} s")
+    return "-" * (microseconds < 0) + " ".join(parts[:2])
 
 
 def span(passed_us: int) -> str:
     """Return the two largest units of a time, such as "3 h 5 min"; seconds are whole."""
-    passed_s = round(abs(passed_us) / 1e6)
-    sign = "-" if passed_us < 0 and passed_s else ""
-    parts: list[str] = []
-    for name, unit_s in (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)):
-        if passed_s >= unit_s or (name == "s" and not parts):
-            parts.append(f"{passed_s // unit_s:,} {name}")
-            passed_s %= unit_s
-    return sign + " ".join(parts[:2])
+    whole_us = round(abs(passed_us) / 1e6) * 1_000_000
+    parts, rest_us = _units_of(whole_us)
+    if rest_us or not parts:
+        parts.append(f"{rest_us // 1_000_000} s")
+    return "-" * (passed_us < 0 < whole_us) + " ".join(parts[:2])
+
+
+def _units_of(rest_us: int) -> tuple[list[str], int]:
+    """Return the days, hours and minutes, and the microseconds that are left."""
+    parts = []
+    for name, unit_us in (("d", 86_400_000_000), ("h", 3_600_000_000), ("min", 60_000_000)):
+        if rest_us >= unit_us:
+            parts.append(f"{rest_us // unit_us:,} {name}")
+            rest_us %= unit_us
+    return parts, rest_us
 
 
 def value(value: Any) -> str:

@@ -140,7 +140,8 @@ def status_verb(
 ) -> None:
     """Show who runs, who waits for what, and when it will run."""
     folder = folder_of(path, storage_options)
-    status, notes = status_of(folder, time.time()), folder.read()
+    notes = folder.read()
+    status = status_of(folder, time.time(), notes=notes)
     lags = lags_of(folder, notes, opened_queues(folder, notes.graph))
     screen = Screen()
     if as_json:

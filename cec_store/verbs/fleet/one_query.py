@@ -27,9 +27,7 @@ def pause_verb(
     as_json: AsJson = False,
 ) -> None:
     """Stop one query of a fleet until it is resumed; its input waits in the queues."""
-    fleet = _fleet(path, storage_options)
-    with wrong_use():
-        fleet.pause(query)
+    fleet = _asked(path, storage_options, lambda fleet: fleet.pause(query))
     is_done = _waited(fleet, wait_s, lambda: not fleet.folder.read().of(query).is_active)
     _say(fleet, query, is_done, as_json)
 
@@ -41,9 +39,7 @@ def resume_verb(
     as_json: AsJson = False,
 ) -> None:
     """Have a paused query of a fleet go on where it was, at the driver's next look."""
-    fleet = _fleet(path, storage_options)
-    with wrong_use():
-        fleet.resume(query)
+    fleet = _asked(path, storage_options, lambda fleet: fleet.resume(query))
     _say(fleet, query, True, as_json)
 
 
@@ -55,16 +51,17 @@ def restart_verb(
     as_json: AsJson = False,
 ) -> None:
     """Stop one query of a fleet and start it again; one that has failed does not wait longer."""
-    fleet = _fleet(path, storage_options)
-    with wrong_use():
-        fleet.restart(query)
+    fleet = _asked(path, storage_options, lambda fleet: fleet.restart(query))
     is_done = _waited(fleet, wait_s, lambda: query not in fleet.folder.requests().restarts)
     _say(fleet, query, is_done, as_json)
 
 
-def _fleet(path: str, given: StorageOptions) -> Fleet:
+def _asked(path: str, given: StorageOptions, ask: Callable[[Fleet], None]) -> Fleet:
+    """Return the fleet, once its driver is asked for something."""
     with wrong_use():
-        return Fleet.at(path, storage_options_of(given))
+        fleet = Fleet.at(path, storage_options_of(given))
+        ask(fleet)
+    return fleet
 
 
 def _waited(fleet: Fleet, wait_s: float, is_done: Callable[[], bool]) -> bool:

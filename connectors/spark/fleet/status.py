@@ -71,14 +71,18 @@ class FleetStatus:
         return self.driver.startswith(Sign.ALIVE.value)
 
 
-def status_of(folder: FleetFolder, now_s: float, look_s: float = _LOOK_S) -> FleetStatus:
+def status_of(
+    folder: FleetFolder, now_s: float, look_s: float = _LOOK_S, notes: Notes | None = None
+) -> FleetStatus:
     """Read a fleet's status from its folder, in any process; times are wall clock, in seconds.
+
+    ``notes``: those of the folder, where they have just been read.
 
     Raises:
         NotAFleet: there is none.
         CorruptLog, UnsupportedVersion: its notes cannot be read.
     """
-    notes = folder.read()
+    notes = folder.read() if notes is None else notes
     watch = folder.leases().watch(LEASE, KeepAlive(look_s / 2, 1))
     try:
         seen = watch.wait((Sign.RELEASED, Sign.SILENT, Sign.NEVER), look_s)
