@@ -65,6 +65,7 @@ SPARK_FILES = (
     "connectors/queues/test_chains.py",
     "connectors/queues/test_relative_paths.py",
     "connectors/queues/test_sql.py",
+    "connectors/progress/test_lineage.py",
     "connectors/setup/test_pipelines.py",
     "connectors/setup/test_configure.py",
     "connectors/setup/test_unmet_target.py",

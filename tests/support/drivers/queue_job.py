@@ -53,7 +53,7 @@ class Job:
 
     def session(self, order: dict[str, Any]) -> SparkSession:
         # A Spark before 4.2 lacks what it needs; jobs that build on this one do without.
-        from support.drivers.dying_sink import DyingSource
+        from support.stores.dying_sink import DyingSource
 
         spark = builder_with(CONF).getOrCreate()
         cec_spark.register(spark)

@@ -32,7 +32,10 @@ private[cecstore] final class CecTable(columns: StructType, options: Map[String,
   override def properties(): JMap[String, String] =
     if (isOfCatalog) (options.removed("path") ++ options.get("path").map(TableCatalog.PROP_LOCATION -> _) ++
       Option.when(TableOptions.isExternal(options))(TableCatalog.PROP_EXTERNAL -> "true")).asJava
-    else Collections.emptyMap()
+    else lineage.asJava
+
+  private lazy val lineage: Map[String, String] = Some(SinkOptions.pathOf(options)).filter(_.nonEmpty)
+    .fold(Map.empty[String, String])(TableOptions.lineage(_, SparkSession.active.sessionState.newHadoopConf()))
 
   override def capabilities(): JSet[TableCapability] =
     EnumSet.of(BATCH_READ, MICRO_BATCH_READ, BATCH_WRITE, STREAMING_WRITE, TRUNCATE)

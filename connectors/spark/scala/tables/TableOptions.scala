@@ -1,7 +1,8 @@
 package org.apache.spark.sql.cecstore.tables
 
 import java.util.Locale
-import org.apache.hadoop.fs.Path
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.{FileSystem, Path}
 import org.apache.spark.sql.cecstore.format.{RefusedOption, RefusedQuery}
 import org.apache.spark.sql.cecstore.source.SourceOptions
 import org.apache.spark.sql.connector.catalog.TableCatalog
@@ -41,4 +42,19 @@ private[cecstore] object TableOptions {
       val own = said.filter { case (name, _) => SourceOptions.isKnown(name) }
       if (own.keys.exists(_.equalsIgnoreCase(Beginning._1))) own else own + Beginning
     }
+
+  /**
+   * The properties by which OpenLineage's listener names a table that it does not know: as it names folders, so that a
+   * queue is one dataset for all who read and write it. No file system is asked.
+   */
+  def lineage(path: String, conf: Configuration): Map[String, String] = {
+    val whole = new Path(path).makeQualified(FileSystem.getDefaultUri(conf), new Path(System.getProperty("user.dir"))).toUri
+    val (namespace, name) = (whole.getScheme, Option(whole.getAuthority)) match {
+      case (scheme, None) => (scheme, whole.getPath)
+      case ("s3a" | "s3n" | "s3", Some(bucket)) => (s"s3://$bucket", whole.getPath.stripPrefix("/"))
+      case ("gs", Some(bucket)) => (s"gs://$bucket", whole.getPath.stripPrefix("/"))
+      case (scheme, Some(host)) => (s"$scheme://$host", whole.getPath)
+    }
+    Map("openlineage.dataset.namespace" -> namespace, "openlineage.dataset.name" -> name)
+  }
 }
