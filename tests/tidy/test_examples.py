@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from support.paths import EXAMPLES, ROOT
+from support.stores.needed import need_program
 
+COMPOSE = EXAMPLES / "compose"
 EVERY = EXAMPLES.glob("*.py")
 EXAMPLES = sorted(path for path in EVERY if not path.stem.startswith("spark_"))
 SAYS = {
@@ -45,3 +47,28 @@ def test_the_readmes_example_runs_twice_to_the_same_end(tmp_path: Path) -> None:
             cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
         )  # fmt: skip
         assert (done.stdout, done.stderr) == ("[{'item': 1, 'price': 15.0}]\n", "")
+
+
+def test_the_compose_file_names_files_that_are_there() -> None:
+    text = (COMPOSE / "compose.yaml").read_text("utf-8")
+    mounted = re.findall(r"(\.\.?/\S+?):/", text)
+    assert len(mounted) == 4
+    assert all((COMPOSE / path).is_file() for path in mounted)
+    copied = re.findall(r"COPY (\S+\.py) ", (COMPOSE / "Dockerfile").read_text("utf-8"))
+    assert all((ROOT / path).is_file() for path in [*copied, "examples/compose/Dockerfile"])
+    [port] = re.findall(r'"--port", type=int, default=(\d+)', (COMPOSE / "counts.py").read_text())
+    assert f'targets: ["counts:{port}"]' in (COMPOSE / "prometheus.yml").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("docker-compose", "-f", "compose.yaml", "config", "--quiet"),
+        ("promtool", "check", "config", "prometheus.yml"),
+    ],
+    ids=lambda command: command[0],
+)
+def test_compose_and_prometheus_take_their_files(command: tuple[str, ...]) -> None:
+    need_program(command[0])
+    done = subprocess.run(command, cwd=COMPOSE, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,8 +1,9 @@
-"""Packages that tests of remote stores need: skipped without them, or failed where required."""
+"""Packages and programs that some tests need: skipped without them, or failed where required."""
 
 from __future__ import annotations
 
 import os
+import shutil
 from importlib import import_module
 
 import pytest
@@ -30,3 +31,11 @@ def need(*names: str) -> None:
             if REQUIRED:
                 raise
             pytest.skip(f"{name} cannot be imported: {error}", allow_module_level=True)
+
+
+def need_program(name: str) -> None:
+    """Skip the test where this machine has no such program; fail it with CEC_STORES=required."""
+    if shutil.which(name) is None:
+        if REQUIRED:
+            raise FileNotFoundError(f"{name} is not installed, and CEC_STORES=required")
+        pytest.skip(f"{name} is not installed")
