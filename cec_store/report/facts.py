@@ -9,8 +9,9 @@ from cec_store.format.frame import FrameHeader
 from cec_store.inspector.built_in.figures import StoreFigures, figures_of
 from cec_store.inspector.built_in.store_files import StoreFiles
 from cec_store.inspector.damage.faults import EFFECTS, Fault, is_note, located
+from cec_store.inspector.decoding.records import Names, RecordDecoder
 from cec_store.inspector.measuring.crash_costs import LogLoad
-from cec_store.inspector.measuring.extents import reader_at
+from cec_store.inspector.measuring.extents import names_for, reader_at
 from cec_store.inspector.measuring.footprint_statistics import (
     FootprintStatistics,
     footprint_statistics,
@@ -72,6 +73,10 @@ class LogFacts:
     """True if an operator writes this log."""
     consumers: list[ConsumerState] = field(default_factory=list)
     """Present consumers of a queue."""
+    decoder: RecordDecoder = field(default_factory=lambda: RecordDecoder(None))
+    """Decoder of its keys, which are left in hex where what Spark noted cannot be read."""
+    names: Names | None = None
+    """Names of column families, where keys are decoded by them."""
     damage: list[Damage] = field(default_factory=list)
     store: StoreFigures | None = None
     """Figures of the store, where one of Spark's own providers keeps it."""
@@ -184,7 +189,10 @@ def _read(facts: LogFacts, place: Place, at: At) -> None:
     except CecError as error:
         facts.damage.append(Damage.of_error(log.name, log.folder.path, error))
     try:
-        _ = log.decoder
+        facts.decoder = RecordDecoder(log.row_decoder)
+        if log_reader is not None and facts.footprints is not None:
+            keys = facts.footprints.keys()
+            facts.names = names_for(facts.decoder, log_reader, last, keys)
     except CecError as error:  # keys are shown as they are stored
         if is_note(error):
             facts.notes.append(str(error))

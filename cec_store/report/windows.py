@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cec_store.errors import CecError
 from cec_store.format.columns import Ints
 from cec_store.inspector.measuring.footprint_statistics import FootprintStatistics
 from cec_store.report.facts import LogFacts
@@ -142,10 +141,7 @@ def _named(places: list[_RankedWindow], top: int) -> list[Document]:
 def _row(facts: LogFacts, window: int) -> Document:
     statistics = facts.footprints
     assert statistics is not None
-    try:
-        [key] = statistics.keys([window], facts.log.decoder)
-    except CecError:
-        [key] = statistics.keys([window], None)  # Spark's schema is damaged, or of other rows
+    [key] = facts.decoder.keys(statistics.keys([window]), facts.names)
     return {
         "log": facts.log.name,
         "key": key,

@@ -6,7 +6,7 @@ name: two attempts at a version may meet new families in different orders.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 
 import numpy as np
 import pyarrow as pa
@@ -70,6 +70,11 @@ def rows_in(records: pa.RecordBatch) -> pa.RecordBatch:
     return pa.record_batch({"family": family, "key": key, "value": value})
 
 
+def families_in(keys: pa.StructArray) -> set[int]:
+    """Return the numbers of the families that these keys are of, but that of the names."""
+    return {*pc.unique(keys.field("family")).to_pylist()} - {NAMES}
+
+
 def text_of(name: bytes) -> str:
     """Return a family's name; bytes that are not UTF-8, as only damage has them, are escaped."""
     return name.decode("utf-8", "backslashreplace")
@@ -96,7 +101,7 @@ class FamilyNames:
         known = self._of_segment.setdefault(segment_id, {DEFAULT: DEFAULT_NAME})
         rows = rows_in(records)
         known |= names_in(rows)
-        needed = {*pc.unique(rows["family"]).to_pylist()} - {NAMES}
+        needed = families_in(records.column(KEY))
         for commit in self._commits(segment_id, seq):
             if needed <= known.keys():
                 break
@@ -120,12 +125,33 @@ class FamilyNames:
             self.problem = error
 
     def _in_extent(self, commit: Frame) -> dict[int, str]:
-        reader = VersionReader(self._tree, commit)
         names: dict[int, str] = {}
         try:
-            for frame in extent_frames(reader, commit):
-                columns = reader.records(frame, backward=True, columns=[KIND, KEY, STATE])
-                names |= names_in(rows_in(columns))
+            for some in _names_of_frames(VersionReader(self._tree, commit), commit):
+                names |= some
         except CecError as error:
             self.problem = error
         return names
+
+
+def names_at(reader: VersionReader, last: Frame, needed: Set[int]) -> dict[int, str]:
+    """Return the names of families at a version, those of ``needed`` if the log has them.
+
+    ``last`` is the frame that ends the version. Its extent is read backward until all are known.
+
+    Raises:
+        CorruptLog, OutOfRange: a part of it is damaged or gone.
+    """
+    names = {DEFAULT: DEFAULT_NAME}
+    for some in _names_of_frames(reader, last):
+        # Newer frames come first, and what they say counts.
+        names = some | names
+        if needed <= names.keys():
+            break
+    return names
+
+
+def _names_of_frames(reader: VersionReader, last: Frame) -> Iterator[dict[int, str]]:
+    for frame in extent_frames(reader, last):
+        records = reader.records(frame, backward=True, columns=[KIND, KEY, STATE])
+        yield names_in(rows_in(records))

@@ -9,7 +9,7 @@ import pytest
 
 from cec_store import Targets
 from cec_store.connectors.spark.checkpoint.state_rows import decoder_of
-from cec_store.inspector.decoding.records import RecordRow
+from cec_store.inspector.decoding.records import RecordDecoder, RecordRow
 from cec_store.inspector.measuring import log_history
 from cec_store.inspector.measuring.extents import inspect_extent
 from cec_store.inspector.measuring.footprint_statistics import (
@@ -60,7 +60,7 @@ def naive(path: Path) -> tuple[dict[str, list[int]], list[int], int]:
 
 
 def as_dict(found: FootprintStatistics) -> dict[str, list[int]]:
-    keys = found.keys(range(len(found.offsets)), None)
+    keys = RecordDecoder(None).keys(found.keys())
     columns = zip(
         found.offsets.tolist(), found.updates.tolist(), found.renewals.tolist(), strict=True
     )
@@ -117,7 +117,7 @@ def test_footprints_of_a_state_store_are_those_counted_one_by_one(
     assert found.renewals.sum() > 5
     assert found.updates.max() > 1
     decoder = decoder_of(made.folder_of(made_here.folder(0)))
-    keys = found.keys([0, 1], decoder)
+    keys = RecordDecoder(decoder).keys(found.keys([0, 1]))
     assert [key["page"] for key in keys] == [1, 1]
     assert all(key["user"].startswith("user ") for key in keys)
 

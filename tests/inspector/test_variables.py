@@ -21,7 +21,7 @@ from support.command_line import verify
 from support.places.made_checkpoints import java_text
 from support.places.made_variables import CHUNKS, MadeVariables, every_kind
 from support.places.state_logs import EMPTY, Key
-from support.vectors.variables import INDEX, NUMBERS
+from support.vectors.variables import FAMILIES, INDEX, NUMBERS
 
 in_both = pytest.mark.parametrize("in_avro", [False, True], ids=["plain", "avro"])
 ANN, BOB = {"k": "ann"}, {"k": "bob"}
@@ -297,3 +297,54 @@ def test_rows_in_avro_are_not_compared_with_plain_ones(tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert "in Avro" in result.output
     assert "cec-store compare" in result.output
+
+
+@in_both
+def test_extent_and_report_name_variables_and_their_keys(tmp_path: Path, in_avro: bool) -> None:
+    path = whole(tmp_path / "c", in_avro=in_avro)
+    shown = states.document("extent", path, "--top", 20)["oldest_windows"]
+    rows = [(window["key"], window["state"]) for window in shown]
+    assert [row for row in rows if "variable" in row[0]] == SHOWN
+    assert len(rows) == len(SHOWN) + len(NUMBERS)
+    [busiest] = [section["busiest"] for section in windows_of(states.document("report", path))]
+    keys = [window["key"] for window in busiest if "variable" in window["key"]]
+    assert keys == [key for key, _ in SHOWN][:5]  # behind five names: a report has ten
+
+
+@in_both
+def test_state_shows_variables_by_name_and_lists_whole(tmp_path: Path, in_avro: bool) -> None:
+    path = whole(tmp_path / "c", in_avro=in_avro)
+    rows = [
+        (row["variable"], json.loads(row["key"]), json.loads(row["value"]))
+        for row in states.rows_of("state", path)
+    ]
+    assert rows == [
+        (INDEX, {"expirationMs": -7, "elementKey": BOB}, {"__empty__": None}),
+        ("count", ANN, ONE),
+        ("items", ANN, [ONE, TWO]),
+        ("items", BOB, [ONE, TWO, ONE]),
+        (
+            "parts",
+            {"key": ANN, "userKey": {"part": -3}},
+            {"amount": "-1.50", "tags": ["x"]},
+        ),
+    ]
+    raw = states.rows_of("state", path, "--raw")
+    assert {row["family"] for row in raw} == {0, *NUMBERS.values()}
+
+
+def test_state_of_a_variable_without_a_schema_says_how_to_see_bytes(tmp_path: Path) -> None:
+    families = tuple(name for name in FAMILIES if name != "count")
+    made = MadeVariables(tmp_path / "c", in_avro=False, families=families)
+    made.batch(every_kind(made))
+    result = states.run("state", made.close())
+    assert result.exit_code == 1
+    assert "'count'; --raw shows bytes" in result.output
+
+
+def windows_of(report: Any) -> list[Any]:
+    """All sections of a report that name windows."""
+    if isinstance(report, dict):
+        inner = [section for part in report.values() for section in windows_of(part)]
+        return [report, *inner] if "busiest" in report else inner
+    return [s for part in report for s in windows_of(part)] if isinstance(report, list) else []

@@ -121,7 +121,9 @@ class RecordDecoder:
     def _groups(self, records: pa.RecordBatch, names: Names | None) -> list[_Group]:
         if KEY not in records.schema.names:
             return []
-        keys = records.column(KEY)
+        return self._groups_of_keys(records.column(KEY), names)
+
+    def _groups_of_keys(self, keys: pa.StructArray, names: Names | None) -> list[_Group]:
         is_of_families = keys.type == STATE_SCHEMA.arrow.field(KEY).type
         everything = np.arange(len(keys))
         if self._decoder is None or not is_of_families:
@@ -170,6 +172,16 @@ class RecordDecoder:
                 self.problem = f"keys and values are shown in hex: {error}"
                 groups.append(_Group(rows, keys.take(pa.array(rows)), is_whole=False))
         return groups
+
+    def keys(self, keys: pa.StructArray, names: Names | None = None) -> list[Any]:
+        """Decode keys as a log has them, without their records; ``names`` as for :meth:`matching`.
+
+        What cannot be decoded is as it is stored, in hex, and :attr:`problem` says why.
+        """
+        cells: list[Any] = [None] * len(keys)
+        for group in self._groups_of_keys(keys, names):
+            self._fill(cells, group.rows, rows_of(group.keys))
+        return cells
 
     def rows(
         self, records: pa.RecordBatch, first_offset: int, rows: Ints, names: Names | None = None

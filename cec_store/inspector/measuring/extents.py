@@ -6,25 +6,29 @@ have to be looked for among the extent's records.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from cec_store.checkpoints.rebuild import extent_frames
-from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder
+from cec_store.connectors.spark.checkpoint.state_rows import RowDecoder
 from cec_store.errors import CecError, OutOfRange, RecoveryError
 from cec_store.format.columns import Ints
 from cec_store.format.frame import FrameHeader
 from cec_store.format.records import inputs_of
+from cec_store.format.schema import KEY
 from cec_store.inspector.damage.state_log_files import StateLogFiles, files_of
-from cec_store.inspector.decoding.records import RecordDecoder
+from cec_store.inspector.decoding.records import Names, RecordDecoder, RecordRow
 from cec_store.inspector.measuring.crash_costs import CrashCost, LoadRates
-from cec_store.inspector.measuring.oldest_footprints import OldestFootprints, oldest_footprints
+from cec_store.inspector.measuring.oldest_footprints import oldest_footprints
 from cec_store.inspector.measuring.totals import BytesSinceLast, LogTotals, totals_of
 from cec_store.ledger.commit_chain import chain_at
 from cec_store.log.frames import Frame
 from cec_store.log.reader import LogReader
+from cec_store.state_logs.families import families_in, names_at
 from cec_store.state_logs.segments import is_state_log
 from cec_store.state_logs.state_log import StateLog
 from cec_store.state_logs.tree import StateTree
@@ -116,7 +120,7 @@ def inspect_extent(
     top: int = 10,
     counts: bool = False,
     end_only: bool = False,
-    decoder: StateDecoder | None = None,
+    decoder: RowDecoder | None = None,
     progress: BytesSinceLast | None = None,
 ) -> ExtentReport:
     """Totals, the extent, and the ``top`` windows with the oldest footprints.
@@ -182,7 +186,7 @@ def _state(
     log_reader: LogReader,
     last: Frame | None,
     top: int,
-    decoder: StateDecoder | None,
+    decoder: RowDecoder | None,
     progress: BytesSinceLast | None,
 ) -> OperatorState:
     schema = log_reader.schema()
@@ -201,7 +205,8 @@ def _state(
     )
     # Read one more than is shown: renewing a footprint frees the records up to the next one.
     oldest = oldest_footprints(log_reader, frames, top + 1, progress) if q else None
-    windows = () if oldest is None else _windows(oldest, extent, upto, decoder)
+    shown = () if oldest is None else _rows(log_reader, last, oldest.records, decoder)
+    windows = () if oldest is None else _windows(oldest.offsets, shown, extent, upto)
     replay_from = np.array(windows[0].position) if windows else upto
     oldest_us = windows[0].timestamp_us if windows else None
     end_us = last.header.max_timestamp_us if last is not None and last.header.record_count else None
@@ -241,11 +246,31 @@ def _upto(log_reader: LogReader, last: Frame | None, inputs: int) -> Ints:
     return positions[-1] if len(positions) else np.zeros(inputs, np.int64)
 
 
+def _rows(
+    log_reader: LogReader, last: Frame | None, records: pa.RecordBatch, decoder: RowDecoder | None
+) -> Iterable[RecordRow]:
+    decode = RecordDecoder(decoder)
+    names = names_for(decode, log_reader, last, records.column(KEY)) if len(records) else None
+    return decode.rows(records, 0, np.arange(len(records)), names)
+
+
+def names_for(
+    decode: RecordDecoder, log_reader: LogReader, last: Frame | None, keys: pa.StructArray
+) -> Names | None:
+    """Return the names of these keys' families at ``last``; ``None`` where none are needed.
+
+    Raises:
+        CorruptLog, OutOfRange: the log has them out of reach.
+    """
+    if not decode.needs_names or not isinstance(log_reader, VersionReader) or last is None:
+        return None
+    return names_at(log_reader, last, families_in(keys))
+
+
 def _windows(
-    oldest: OldestFootprints, extent: Extent, upto: Ints, decoder: StateDecoder | None
+    offsets: Sequence[int], rows: Iterable[RecordRow], extent: Extent, upto: Ints
 ) -> tuple[OpenWindow, ...]:
-    rows = RecordDecoder(decoder).rows(oldest.records, 0, np.arange(len(oldest.offsets)))
-    nexts = [*oldest.offsets[1:], extent.end_offset]
+    nexts = [*offsets[1:], extent.end_offset]
     return tuple(
         OpenWindow(
             key=row.key,
@@ -259,5 +284,5 @@ def _windows(
             replay_rows=int(upto.sum()) - sum(row.position),
             records_freed=next_offset - offset,
         )
-        for row, offset, next_offset in zip(rows, oldest.offsets, nexts, strict=False)
+        for row, offset, next_offset in zip(rows, offsets, nexts, strict=False)
     )

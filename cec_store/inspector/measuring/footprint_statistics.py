@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,14 +16,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from cec_store.checkpoints.rebuild import extent_frames
-from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder
 from cec_store.errors import CorruptLog
 from cec_store.format.columns import Ints, flags_of, values_of
 from cec_store.format.frame import FrameHeader
 from cec_store.format.records import closes, concat, inputs_of, kinds_of, of_windows
 from cec_store.format.schema import KEY, KIND, STATE, TIMESTAMP, RecordKind, RecordSchema
 from cec_store.inspector.decoding.keys import key_columns, key_encoder
-from cec_store.inspector.decoding.plain_values import rows_of
 from cec_store.inspector.measuring.oldest_footprints import oldest_footprints
 from cec_store.inspector.measuring.sketches import sketches_of
 from cec_store.log.frames import Frame
@@ -88,19 +85,12 @@ class FootprintStatistics:
         order: Ints = np.argsort(-self.counts, kind="stable")[:count]
         return order
 
-    def keys(self, windows: Sequence[int], decoder: StateDecoder | None) -> list[Any]:
-        """Keys of some windows as plain values, decoded where Spark's schema is at hand.
-
-        Raises:
-            SchemaMismatch: they are not of the schema.
-        """
-        is_key, *columns = self.encoder.keys(self.codes[list(windows)]).flatten()
+    def keys(self, windows: Sequence[int] | None = None) -> pa.StructArray:
+        """Return the keys of these windows, or of all, as the log has them."""
+        codes = self.codes if windows is None else self.codes[list(windows)]
+        is_key, *columns = self.encoder.keys(codes).flatten()
         fields = list(self.encoder.schema)[1:]
-        keys = pa.StructArray.from_arrays(columns, fields=fields, mask=pc.invert(is_key))
-        if decoder is not None:
-            states = pa.nulls(len(keys), pa.struct([("value", pa.binary())]))
-            keys, _ = decoder.windows(keys, states)
-        return rows_of(keys)
+        return pa.StructArray.from_arrays(columns, fields=fields, mask=pc.invert(is_key))
 
 
 def footprint_statistics(log_reader: LogReader, last: Frame) -> FootprintStatistics:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder
+from cec_store.connectors.spark.checkpoint.state_rows import RowDecoder
 from cec_store.errors import CecError, OutOfRange, StorageError
 from cec_store.inspector.built_in.figures import figures_of
 from cec_store.inspector.built_in.store_files import StoreFiles
@@ -175,9 +175,9 @@ class _Look:
             self._add_fault(error)
         return self.at
 
-    def _decoder(self, log: Log) -> StateDecoder | None:
+    def _decoder(self, log: Log) -> RowDecoder | None:
         try:
-            return log.decoder
+            return log.row_decoder
         except (CecError, StorageError) as error:
             self._add_fault(error)
             return None

@@ -15,6 +15,7 @@ from cec_store.connectors.spark.checkpoint.layout import DEFAULT_STORE, store_fo
 from cec_store.connectors.spark.checkpoint.state_rows import (
     RowDecoder,
     StateDecoder,
+    VariablesDecoder,
     in_default_family,
 )
 from cec_store.connectors.spark.checkpoint.state_tables import side_column, side_type
@@ -23,6 +24,7 @@ from cec_store.format.columns import values_of
 from cec_store.format.records import inputs_of, of_windows
 from cec_store.format.schema import KEY, KIND, STATE, TIMESTAMP, TIMESTAMP_TYPE, RecordKind
 from cec_store.inspector.places.places import Log, Place, PlaceKind
+from cec_store.inspector.showing.variable_states import TEXTS, variable_batches
 from cec_store.ledger.commit_chain import chain_at
 from cec_store.state_logs.state_log import STORED, StateLog
 
@@ -103,13 +105,15 @@ class StoreReader:
             raise ValueError(f"{place.path}: several stores have state; name one: {names}")
         self._place = place
         self._is_side = is_side and not raw
-        self._decoder: StateDecoder | None = None
+        decoder: RowDecoder | None = None
         if not raw and logs:
             try:
-                self._decoder = logs[0].decoder  # Spark notes columns once for all partitions
+                decoder = logs[0].row_decoder  # Spark notes columns once for all partitions
             except SchemaMismatch as error:
                 raise SchemaMismatch(f"{error}; --raw shows bytes") from None
-        lost = lost_partitions(logs, self._decoder) if is_all else []
+        self._decoder = decoder if isinstance(decoder, StateDecoder) else None
+        self._variables = decoder if isinstance(decoder, VariablesDecoder) else None
+        lost = lost_partitions(logs, decoder) if is_all else []
         self.logs = [LogRows(log) for log in [*logs, *lost]]
 
     def state(self, version: int | str | None, stored: Stored | None = None) -> PlaceRows:
@@ -123,12 +127,20 @@ class StoreReader:
         def read(log: Log) -> Batches:
             rebuilt = StateLog(log.folder).rebuild(self._place.at(log, version))
             keys, states = rebuilt.keys, rebuilt.states
+            if self._variables is not None:
+                family, key = keys.flatten()
+                rows = pa.table({"family": family, "key": key, "value": states.field("value")})
+                for texts in variable_batches(log.folder.path, rows, self._variables):
+                    yield self._numbered(log, dict(zip(texts.schema.names, texts, strict=True)))
+                return
             for start in range(0, len(keys), _ROWS):
                 family, key = keys.slice(start, _ROWS).flatten()
                 value, _ = states.slice(start, _ROWS).flatten()
                 yield from self._decoded(log, {"family": family, "key": key, "value": value})
 
-        return self._rows([], version, read if stored is None else read_stored)
+        own = self._variables is not None and stored is None
+        columns = TEXTS if own else self._columns()
+        return self._rows(columns, version, read if stored is None else read_stored)
 
     def changes(self, first: int, version: int | str | None) -> PlaceRows:
         """Return the changes that the versions from ``first`` to ``version`` made."""
@@ -147,23 +159,30 @@ class StoreReader:
                 yield from self._decoded(log, columns)
 
         change = [pa.field("batch_id", pa.int64()), pa.field("change_type", pa.string())]
-        return self._rows(change, version, read)
+        return self._rows([*change, *self._columns()], version, read)
 
     def _rows(
-        self, change: list[pa.Field], version: int | str | None, read: Callable[[Log], Batches]
+        self, columns: list[pa.Field], version: int | str | None, read: Callable[[Log], Batches]
     ) -> PlaceRows:
+        where = [pa.field("partition_id", pa.int32())] if self._place.checkpoint else []
+        return PlaceRows(pa.schema([*columns, *where]), version, self.logs, read)
+
+    def _columns(self) -> list[pa.Field]:
+        """Columns of a store whose rows are all of one type, or as they are stored."""
         kinds = self._decoder.schema if self._decoder else None
         types = {"key": kinds.key, "value": kinds.value} if kinds else {}
         if self._is_side:
             types = {name: side_type(kind, name) for name, kind in types.items()}
-        fields = [*map(pa.field, types, types.values())] if kinds else STORED
-        where = [pa.field("partition_id", pa.int32())] if self._place.checkpoint else []
-        return PlaceRows(pa.schema([*change, *fields, *where]), version, self.logs, read)
+        return [*map(pa.field, types, types.values())] if kinds else STORED
 
-    def _decoded(self, log: Log, columns: dict[str, pa.Array]) -> Batches:
-        rows = len(columns["family"])
+    @staticmethod
+    def _numbered(log: Log, columns: dict[str, pa.Array]) -> pa.RecordBatch:
+        rows = len(next(iter(columns.values())))
         if log.partition is not None:
             columns["partition_id"] = pa.array(np.full(rows, log.partition, np.int32))
+        return pa.RecordBatch.from_arrays([*columns.values()], [*columns])
+
+    def _decoded(self, log: Log, columns: dict[str, pa.Array]) -> Batches:
         if self._decoder is not None:
             is_operators = in_default_family(columns.pop("family"))
             columns = {name: column.filter(is_operators) for name, column in columns.items()}
@@ -175,7 +194,7 @@ class StoreReader:
                     columns[name] = column.combine_chunks()
             except SchemaMismatch as error:
                 raise SchemaMismatch(f"{log.folder.path}: {error}; --raw shows bytes") from None
-        batch = pa.RecordBatch.from_arrays([*columns.values()], [*columns])
+        batch = self._numbered(log, columns)
         if batch.num_rows:
             yield batch
 
