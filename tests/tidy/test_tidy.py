@@ -129,7 +129,8 @@ ORDER = {
         overview footprint_statistics measured_query
     """,
     "inspector.showing": """
-        dump_filter dump_rows dumping following reference_dump place_dump variable_states states differences
+        dump_filter dump_rows dumping following reference_dump place_dump variable_states states
+        differences
     """,
     "doctor": """
         diagnoses programs spark_session session_rules machine folders held_leases queues
