@@ -159,14 +159,11 @@ private final class SpaceFile(folder: File, bytes: Long, open: File => RandomAcc
 
   def write(at: Long, bytes: Array[Byte], length: Int): Unit = synchronized {
     access.seek(at)
-    (0 until length by SpaceFile.CallBytes).foreach(from => access.write(bytes, from, math.min(SpaceFile.CallBytes, length - from)))
+    LocalFiles.write(access, bytes, length)
   }
 }
 
 private object SpaceFile {
-  /** The JVM copies what it is given at once into memory outside of the heap: so little of it stays in the processor's cache. */
-  private val CallBytes = 1 << 16
-
   /** An interrupt closes a channel: then another one is taken, and the interrupt is left for whoever waits next. */
   @tailrec def mapped(path: Path, bytes: Long, wasInterrupted: Boolean = false): MappedByteBuffer = {
     val isInterrupted = Thread.interrupted() || wasInterrupted

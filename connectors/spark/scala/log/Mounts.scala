@@ -6,6 +6,7 @@ import java.util.concurrent.ConcurrentHashMap
 import scala.util.Try
 import scala.util.matching.Regex
 import org.apache.spark.internal.Logging
+import org.apache.spark.sql.cecstore.local.LocalFiles
 
 /** A line of the list of mounts; its options are those of the file system, with commas. */
 private[cecstore] final case class Mount(kind: String, source: String, point: String, options: String) {

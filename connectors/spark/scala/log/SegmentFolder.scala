@@ -4,6 +4,7 @@ import java.io.{Closeable, File, IOException, RandomAccessFile}
 import java.nio.file.{Files, Path => LocalPath, Paths}
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.cecstore.local.LocalFiles
 
 /**
  * The directory of one state log: only its implementations touch a file system. Task threads and

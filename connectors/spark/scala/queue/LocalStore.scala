@@ -11,7 +11,8 @@ import scala.jdk.CollectionConverters._
 import scala.util.{Try, Using}
 import org.apache.spark.sql.cecstore.CecLogException
 import org.apache.spark.sql.cecstore.format.Interrupts
-import org.apache.spark.sql.cecstore.log.{LocalFiles, Mounts}
+import org.apache.spark.sql.cecstore.local.LocalFiles
+import org.apache.spark.sql.cecstore.log.Mounts
 
 /**
  * Files, each made whole under a hidden name and then linked to its own: Hadoop's local file system

@@ -1,4 +1,4 @@
-package org.apache.spark.sql.cecstore.log
+package org.apache.spark.sql.cecstore.local
 
 import java.io.RandomAccessFile
 import java.nio.channels.FileChannel
@@ -28,12 +28,16 @@ private[cecstore] object LocalFiles {
 
   /** Write where the file stands, and put it on disk if `sync`; an interrupt of the task does not break it off. */
   def write(file: RandomAccessFile, parts: Iterator[Array[Byte]], sync: Boolean): Unit = {
-    for (part <- parts; at <- part.indices.by(CallBytes)) file.write(part, at, math.min(CallBytes, part.length - at))
+    parts.foreach(part => write(file, part, part.length))
     if (sync) file.getFD.sync()
   }
 
-  /** The JVM copies what it is given at once into memory outside of the heap. */
-  private val CallBytes = 1 << 20
+  /** Write the first bytes of an array where the file stands. */
+  def write(file: RandomAccessFile, bytes: Array[Byte], length: Int): Unit =
+    (0 until length by CallBytes).foreach(at => file.write(bytes, at, math.min(CallBytes, length - at)))
+
+  /** The JVM copies what it is given at once into memory outside of the heap: so little of it stays in the processor's cache. */
+  private val CallBytes = 1 << 16
 
   /** The folder and all above it. */
   def above(path: Path): Iterator[Path] = Iterator.iterate(path.toAbsolutePath)(_.getParent).takeWhile(_ != null)
