@@ -23,7 +23,7 @@ from cec_store.ledger.reference_commits import (
     settings_after,
 )
 from cec_store.ledger.reference_log import ReferenceLog
-from cec_store.ledger.reference_trims import Wanted, trimmed
+from cec_store.ledger.reference_trims import TrimBounds, trimmed
 from cec_store.ledger.sweeping import delete_commits
 from cec_store.log.creating import check_free
 from cec_store.log.epochs import newest_epoch
@@ -197,7 +197,7 @@ class CommitWriter:
         """Trim what the retention says, and delete old commits; an error is logged, not raised."""
         try:
             clock_us = self._clock_and_entropy.clock_us
-            self._state = trimmed(self._log, self._state, Wanted(), clock_us)
+            self._state = trimmed(self._log, self._state, TrimBounds(), clock_us)
             self._floor = delete_commits(self._log, self._state, self._floor)
         except CecError as error:
             _log.warning("%s is not kept small: %s", self.folder.path, error)

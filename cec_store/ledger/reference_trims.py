@@ -54,7 +54,7 @@ def with_retention(
 
 
 @dataclass(frozen=True)
-class Wanted:
+class TrimBounds:
     """Bounds of a trim; without any of them the queue's retention is the bound."""
 
     before: Mapping[int, int] | None = None
@@ -70,8 +70,13 @@ class Wanted:
         if self.keep is not None and not self.keep.mode.has_value:
             raise ValueError(f"keep={self.keep}: a length of time or a size")
 
+    @property
+    def retention_decides(self) -> bool:
+        """True if nothing else was asked for."""
+        return self.before is None and self.keep is None
 
-def limits(store: Store, state: QueueState, bounds: Wanted, now_us: int) -> dict[int, int]:
+
+def limits(store: Store, state: QueueState, bounds: TrimBounds, now_us: int) -> dict[int, int]:
     """Return by partition the offset below which whole segments may go; empty where none may.
 
     What a consumer needs stays, but where the retention is a time or a size and nothing else is
@@ -122,7 +127,7 @@ def _rebuilt_from(store: Store, state: QueueState) -> int:
 
 
 def trimmed(
-    log: ReferenceLog, state: QueueState, bounds: Wanted, clock_us: Callable[[], int]
+    log: ReferenceLog, state: QueueState, bounds: TrimBounds, clock_us: Callable[[], int]
 ) -> QueueState:
     """Take away whole segments, and return the queue after it; raises as :func:`limits`."""
 

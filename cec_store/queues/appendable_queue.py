@@ -16,7 +16,7 @@ from cec_store.format.schema import RecordSchema
 from cec_store.ledger.commit_chain import CommitChain, chain_at, ledger_at, log_id_at
 from cec_store.ledger.commit_writer import CommitWriter, open_by_commits
 from cec_store.ledger.reference_log import ReferenceLog
-from cec_store.ledger.reference_trims import Wanted, retention_of, trimmed, with_retention
+from cec_store.ledger.reference_trims import TrimBounds, retention_of, trimmed, with_retention
 from cec_store.log.chain import QueueChain
 from cec_store.log.creating import check_free, create
 from cec_store.log.epochs import newest_epoch
@@ -29,7 +29,7 @@ from cec_store.log.reopening import RecoveryReport, check_schema, reopen
 from cec_store.log.writer import ClockAndEntropy, LogWriter
 from cec_store.queues.consumable_queue import ConsumableQueue
 from cec_store.queues.retention import read_retention, warn_of_other_retention, write_retention
-from cec_store.queues.trimming import Asked, Retaining, trim
+from cec_store.queues.trimming import Retaining, trim
 from cec_store.queues.user_rows import records_of, refuse_other_times
 from cec_store.storage.folder import Folder, Lock
 from cec_store.storage.forking import OwnProcess
@@ -277,20 +277,19 @@ class AppendableQueue(ConsumableQueue):
             here = log_id_at(self.folder).hex()
             check_queue(before.queue, self.folder.path, here)
         offset = before.offset if isinstance(before, Position) else before
-        asked = Asked(offset, None if keep is None else Retention.of(keep))
-        return self._trim(asked)
+        below = None if offset is None else {0: offset}
+        return self._trim(TrimBounds(below, None if keep is None else Retention.of(keep)))
 
-    def _trim(self, asked: Asked) -> int:
+    def _trim(self, bounds: TrimBounds) -> int:
         pipeline, writer = self._writing(), self._writer
         if isinstance(writer, CommitWriter):
             self.check_writer()
-            bounds = Wanted(None if asked.before is None else {0: asked.before}, asked.keep)
             chain = self._commits()
             return trimmed(chain.ledger, chain.state, bounds, self._clock_us).commit.starts[0]
         self.check_writer()  # before the queue that is there now is asked what may go
         return trim(
             self.folder,
-            asked,
+            bounds,
             lambda first: pipeline.call(lambda: writer.trim(first)),
             self._clock_us(),
         ).first_offset

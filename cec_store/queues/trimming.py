@@ -11,6 +11,7 @@ from threading import Lock
 from cec_store.errors import CorruptLog, OutOfRange, QueueLocked, UnsupportedVersion
 from cec_store.format.acknowledgement import damaged
 from cec_store.format.retention import FOREVER, Retention, RetentionMode
+from cec_store.ledger.reference_trims import TrimBounds
 from cec_store.log.chain import Chain
 from cec_store.log.frames import Frame
 from cec_store.queues.consumers import acknowledgements, consumers_locked
@@ -35,30 +36,12 @@ class TrimPlan:
     """Consumers that need the oldest segment that stays."""
 
 
-@dataclass(frozen=True)
-class Asked:
-    """Request for a trim; empty: what the queue's retention says."""
-
-    before: int | None = None
-    """Offset below which records may go."""
-    keep: Retention | None = None
-    """Time or size to keep: only older records, or those beyond it, may go."""
-
-    def __post_init__(self) -> None:
-        is_size = self.keep is None or self.keep.mode.has_value
-        if not is_size or (self.keep is not None and self.before is not None):
-            raise ValueError("a trim is asked for an offset, a length of time or a size: one of it")
-
-
-NOTHING_ASKED = Asked()
-
-
 def trim(
-    folder: Folder, asked: Asked, remove_below: Callable[[int], object], now_us: int
+    folder: Folder, bounds: TrimBounds, remove_below: Callable[[int], object], now_us: int
 ) -> TrimPlan:
     """See :meth:`cec_store.OutputQueue.trim`; ``remove_below`` is how the writer does it."""
     with consumers_locked(folder):
-        plan = plan_trim(Chain(folder), asked, now_us)
+        plan = plan_trim(Chain(folder), bounds, now_us)
         if plan.segments:
             # The consumers' files that were read here must survive a power cut that follows.
             folder.sync_names()
@@ -66,25 +49,22 @@ def trim(
     return plan
 
 
-def plan_trim(
-    chain: Chain, asked: Asked, now_us: int, retention: Retention | None = None
-) -> TrimPlan:
+def plan_trim(chain: Chain, bounds: TrimBounds, now_us: int) -> TrimPlan:
     """Whole segments that no rebuild needs, as far as is asked for or the retention says.
 
     What a consumer needs stays, but where the retention is a time or a size and nothing else is
-    asked for. ``retention`` is one to try instead of the queue's own.
+    asked for.
 
     Raises:
         OutOfRange: ``before`` is above the end.
         CorruptLog, UnsupportedVersion: the retention, or what a consumer needs, cannot be read.
     """
-    before, folder = asked.before, chain.folder
+    before, folder = None if bounds.before is None else bounds.before[0], chain.folder
     if before is not None and before > chain.end.offset:
         raise OutOfRange(f"{folder.path}: trim to {before}, the end is {chain.end.offset}")
-    keep, needed = asked.keep, _needs_of_consumers(chain)
-    if asked == NOTHING_ASKED:
-        if retention is None:
-            retention = read_retention(folder)
+    keep, needed = bounds.keep, _needs_of_consumers(chain)
+    if bounds.retention_decides:
+        retention = bounds.retention or read_retention(folder)
         if retention.mode.has_value:
             keep = retention
         if retention.mode is not RetentionMode.CONSUMERS:
@@ -151,14 +131,14 @@ class Retaining:
         self._trimming = Lock()
         """Held by the thread that trims; the others go on."""
 
-    def after(self, newest_segment: int, trim_queue: Callable[[Asked], object]) -> None:
+    def after(self, newest_segment: int, trim_queue: Callable[[TrimBounds], object]) -> None:
         """Trim by ``trim_queue`` what the retention says, if this segment is a new one."""
         if newest_segment == self._seen or not self._trimming.acquire(blocking=False):
             return
         try:
             self._seen = newest_segment
             if read_retention(self._folder) != FOREVER:
-                trim_queue(NOTHING_ASKED)
+                trim_queue(TrimBounds())
         except (CorruptLog, UnsupportedVersion, QueueLocked) as error:
             # Of the setting or a consumer's file. Appending goes on all the same.
             _log.warning("%s is not trimmed: %s", self._folder.path, error)

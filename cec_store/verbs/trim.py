@@ -9,8 +9,8 @@ import typer
 
 from cec_store.inspector.measuring.totals import sums
 from cec_store.inspector.places.places import Log, Place, PlaceKind
+from cec_store.ledger.reference_trims import TrimBounds
 from cec_store.log.selection import Moment
-from cec_store.queues.trimming import Asked
 from cec_store.terminal.exit_status import wrong_use
 from cec_store.terminal.gathering import gather
 from cec_store.terminal.screens import Screen
@@ -69,7 +69,7 @@ def trim_verb(
         queues = place.logs if is_reference else queues_of(place)
         if is_reference and isinstance(before, Position):
             raise ValueError(f"{place.path} has partitions: give a moment, not an offset")
-        Asked(None if before is None else 0, keep)
+        TrimBounds(None if before is None else {}, keep)  # raises where both are given
 
     def plan(log: Log) -> Trim:
         if is_reference:

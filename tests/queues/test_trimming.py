@@ -27,11 +27,12 @@ from cec_store import (
     read_queue,
 )
 from cec_store.format.retention import Retention
+from cec_store.ledger.reference_trims import TrimBounds
 from cec_store.log.chain import Chain
 from cec_store.log.epochs import newest_epoch
 from cec_store.log.frames import FrameMarks
 from cec_store.operators import Aggregate, ArrowSource, CountWindow, Runner, record_schema
-from cec_store.queues.trimming import NOTHING_ASKED, Asked, plan_trim
+from cec_store.queues.trimming import plan_trim
 from cec_store.storage.names import acknowledgement_name
 from support.disks.memory_folder import MemoryFolder
 from support.disks.simulated_folder import SimulatedFolder, images
@@ -342,10 +343,10 @@ def test_a_plan_says_who_holds_the_queue() -> None:
     for consumer, offset in zip(consumers, (5, 4, 16), strict=True):
         consumer.acknowledge(effects_saved=offset)
     chain = queue.chain()
-    plan = plan_trim(chain, NOTHING_ASKED, 0)
+    plan = plan_trim(chain, TrimBounds(), 0)
     assert (plan.segments, plan.first_segment, plan.first_offset) == (2, 2, 4)
     assert plan.held_by == ("a", "b")
-    assert plan_trim(chain, Asked(before=2), 0).first_offset == 2
+    assert plan_trim(chain, TrimBounds({0: 2}), 0).first_offset == 2
     assert queue.chain().first_offset() == 0
     assert queue.trim() == plan.first_offset
 

@@ -16,7 +16,7 @@ from cec_store.format.schema import RecordKind, RecordSchema
 from cec_store.ledger.queue_state import QueueState
 from cec_store.ledger.reference_log import ReferenceLog
 from cec_store.ledger.reference_trims import (
-    Wanted,
+    TrimBounds,
     retention_of,
     with_retention,
 )
@@ -232,7 +232,7 @@ class PartitionedQueue:
             CorruptLog, UnsupportedVersion: what a consumer needs cannot be read.
         """
         self._writing()
-        bounds = Wanted(before, None if keep is None else Retention.of(keep))
+        bounds = TrimBounds(before, None if keep is None else Retention.of(keep))
         self._state = self._upkeep.trim(self._state, bounds)
         return self.starts()
 

@@ -28,7 +28,7 @@ from cec_store.ledger.reference_commits import (
     merge_after,
 )
 from cec_store.ledger.reference_log import ReferenceLog
-from cec_store.ledger.reference_trims import Wanted, trimmed
+from cec_store.ledger.reference_trims import TrimBounds, trimmed
 from cec_store.ledger.sweeping import (
     counted_at,
     delete_commits,
@@ -66,7 +66,7 @@ class Upkeep:
         state = after
         if before.number // _EVERY != after.number // _EVERY:
             try:
-                state = self.trim(state, Wanted())
+                state = self.trim(state, TrimBounds())
                 state, _ = self.merge(state, bytes_max=MERGED_BYTES)
                 self._delete_commits(state)
             except CecError as error:
@@ -107,7 +107,7 @@ class Upkeep:
         self._store.delete([into["file"]])  # somebody else has merged or trimmed them
         return after, False
 
-    def trim(self, state: QueueState, bounds: Wanted) -> QueueState:
+    def trim(self, state: QueueState, bounds: TrimBounds) -> QueueState:
         """Take away whole segments; raises as :func:`cec_store.ledger.reference_trims.limits`."""
         state = trimmed(self._log, state, bounds, self._clock_us)
         self._sweep_gone(state)

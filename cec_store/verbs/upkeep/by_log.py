@@ -15,6 +15,7 @@ from cec_store.format.retention import Retention
 from cec_store.indexes.files import index_folder
 from cec_store.indexes.timestamp import TimestampIndex
 from cec_store.inspector.places.places import Log, Place, PlaceKind
+from cec_store.ledger.reference_trims import TrimBounds
 from cec_store.log.chain import Chain
 from cec_store.log.notes import refuse_if_held
 from cec_store.log.reopening import reopen
@@ -28,7 +29,7 @@ from cec_store.queues.consumers import (
     read_acknowledgement,
 )
 from cec_store.queues.holding import acknowledgement_files
-from cec_store.queues.trimming import Asked, TrimPlan, plan_trim, trim
+from cec_store.queues.trimming import TrimPlan, plan_trim, trim
 from cec_store.storage.folder import Folder
 from cec_store.storage.names import (
     WRITER_LOCK,
@@ -81,7 +82,7 @@ def _writing(folder: Folder) -> Iterator[None]:
 class Trim(Deletion):
     """Segments that a trim removes from one queue."""
 
-    asked: Asked
+    bounds: TrimBounds
     plan: TrimPlan
     oldest_offset: int
     """Oldest offset that there is now."""
@@ -103,10 +104,10 @@ def plan_trim_of(
     """
     chain = Chain(log.folder)
     limit = None if before is None else offset_at(chain, chain, before)
-    asked = Asked(limit, keep)
-    plan = plan_trim(chain, asked, now_us(), retention=by)
+    bounds = TrimBounds(None if limit is None else {0: limit}, keep, by)
+    plan = plan_trim(chain, bounds, now_us())
     names = tuple(map(segment_name, range(plan.first_segment - plan.segments, plan.first_segment)))
-    return Trim(log, names, _size(log.folder, names), asked, plan, chain.first_offset())
+    return Trim(log, names, _size(log.folder, names), bounds, plan, chain.first_offset())
 
 
 def carry_out_trims(place: Place, planned: Iterable[Trim]) -> None:
@@ -123,7 +124,7 @@ def carry_out_trims(place: Place, planned: Iterable[Trim]) -> None:
         for planned_trim in due:
             writer, _ = reopen(planned_trim.log.folder, None, ClockAndEntropy(now_us))
             with closing(writer):
-                trim(planned_trim.log.folder, planned_trim.asked, writer.trim, now_us())
+                trim(planned_trim.log.folder, planned_trim.bounds, writer.trim, now_us())
 
 
 # -- indexes ----------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from cec_store.format.retention import Retention
 from cec_store.inspector.places.places import Log, Place
 from cec_store.ledger.queue_state import QueueState
 from cec_store.ledger.reference_log import ReferenceLog
-from cec_store.ledger.reference_trims import Wanted, limits
+from cec_store.ledger.reference_trims import TrimBounds, limits
 from cec_store.ledger.registrations import (
     check_is_there,
     numbers_of,
@@ -23,7 +23,7 @@ from cec_store.partitioned.by_reference.partitioned_consumer import (
 )
 from cec_store.partitioned.by_reference.partitioned_queue import PartitionedQueue
 from cec_store.queues.appendable_queue import now_us
-from cec_store.queues.trimming import Asked, TrimPlan
+from cec_store.queues.trimming import TrimPlan
 from cec_store.storage.names import acknowledgement_object_name, check_consumer_name
 from cec_store.storage.stores.store import Store
 from cec_store.verbs.upkeep.by_log import Drop, Trim
@@ -50,7 +50,7 @@ def plan_reference_trim(
     if before_us is not None:
         offset_found = queue.offset_at(number, before_us)
         offset = end if offset_found is None else offset_found
-    bounds = Wanted(None if offset is None else {number: offset}, keep, by)
+    bounds = TrimBounds(None if offset is None else {number: offset}, keep, by)
     limit = limits(queue.store, state, bounds, now_us()).get(number, 0)
     gone = [
         segment
@@ -63,7 +63,7 @@ def plan_reference_trim(
         log,
         tuple(segment["file"] for segment in gone),
         sum(segment["bytes"] for segment in gone),
-        Asked(offset, keep),
+        bounds,
         TrimPlan(0, left, len(gone), ()),
         first,
     )
@@ -82,11 +82,11 @@ def carry_out_reference_trims(place: Place, planned: Sequence[Trim]) -> None:
     with PartitionedQueue(
         queue.store, "a", partitions=len(queue.ends()), clock_us=now_us
     ) as writer:
-        asked = next(iter(due.values())).asked
-        if asked.before is not None:
+        bounds = next(iter(due.values())).bounds
+        if bounds.before is not None:
             writer.trim(before={n: trim.plan.first_offset for n, trim in due.items()})
         else:
-            writer.trim(keep=asked.keep)
+            writer.trim(keep=bounds.keep)
 
 
 def _number(log: Log) -> int:
