@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from cec_store.connectors.spark.checkpoint.state_rows import decoder_of
 from cec_store.inspector.places.places import place_at
 from cec_store.inspector.verifying.place import verify_place
 from cec_store.inspector.verifying.spark_files import SparkFiles
@@ -20,7 +21,7 @@ from support.disks.open_files import open_below
 from support.paths import SNAPSHOTS
 from support.places import damaged_places as places
 from support.places import damaged_queues as made
-from support.places.made_checkpoints import MadeCheckpoint
+from support.places.made_checkpoints import KEY, VALUE, MadeCheckpoint
 
 
 @pytest.fixture(autouse=True)
@@ -259,6 +260,29 @@ def test_beside_a_query_that_runs_all_is_well(tmp_path: Path) -> None:
         stop.set()
         writer.join()
     assert not failed
+
+
+# -- what is read -----------------------------------------------------------------------------
+
+
+def test_what_spark_notes_of_columns_is_read_once_for_all_partitions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = MadeCheckpoint(tmp_path / "c", KEY, VALUE, ("left", "right"))
+    query.batch({("a", 1): (1, "x")}, {("b", 1): (1, "x")})
+    query.close()
+    asked = []
+    read = decoder_of
+    monkeypatch.setattr(
+        "cec_store.inspector.places.places.decoder_of",
+        lambda folder: asked.append(folder.path) or read(folder),
+    )
+    assert len(place_at(tmp_path / "c").logs) == 4
+    found = verify_place(place_at(tmp_path / "c"), deep=True)
+    assert found.is_sound
+    assert [path.removeprefix(str(tmp_path)) for path in sorted(asked)] == [
+        "/c/state/0/0/left", "/c/state/0/0/right",
+    ]  # fmt: skip
 
 
 # -- text -------------------------------------------------------------------------------------

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
-from functools import cached_property
 from typing import Any
 
 from cec_store.connectors.spark.checkpoint.layout import (
@@ -38,6 +37,9 @@ from cec_store.storage.names import (
 from cec_store.storage.paths import AnyPath
 from cec_store.storage.stores.folders import StorageOptions, folder_at, store_of
 
+StoreKey = tuple[int | None, str | None]
+"""Operator and store, which the partitions of one store have in common."""
+
 _INSIDE_MAX = 64
 _NAMED_MAX = 8
 _LEVELS_MAX = 4
@@ -65,20 +67,32 @@ class Log:
     store: str | None = None
     operator_name: str = ""
     """Name of the operator as Spark noted it, such as "dedupe"; empty where it is not known."""
+    decoders: dict[StoreKey, RowDecoder | None] = field(
+        default_factory=dict, compare=False, repr=False
+    )
+    """Decoders of rows that the logs of a place have read: Spark notes columns once for all
+    partitions of a store."""
 
     @classmethod
     def of_store(
-        cls, folder: FolderTree, operator: int, partition: int, store: str, operator_name: str
+        cls,
+        folder: FolderTree,
+        operator: int,
+        partition: int,
+        store: str,
+        operator_name: str,
+        decoders: dict[StoreKey, RowDecoder | None] | None = None,
     ) -> Log:
-        """A state store of a checkpoint."""
+        """A state store of a checkpoint; ``decoders`` are those that its logs share."""
         does = f" ({operator_name})" if operator_name else ""
         name = f"operator {operator}{does}, partition {partition}"
         name += f", {store}" if store != DEFAULT_STORE else ""
-        return cls(name, folder, operator, partition, store, operator_name)
+        shared = {} if decoders is None else decoders
+        return cls(name, folder, operator, partition, store, operator_name, shared)
 
     @property
-    def store_key(self) -> tuple[int | None, str | None]:
-        """Operator and store, which the partitions of one store have in common."""
+    def store_key(self) -> StoreKey:
+        """Return the operator and the store that the log is of."""
         return self.operator, self.store
 
     @property
@@ -100,7 +114,7 @@ class Log:
         """The text behind the log's name, where it has one."""
         return f"{self.name}: {text}" if self.name else text
 
-    @cached_property
+    @property
     def row_decoder(self) -> RowDecoder | None:
         """Decoder of a state store's rows, be they of one table or of variables; ``None`` in other
         logs.
@@ -108,7 +122,9 @@ class Log:
         Raises:
             CorruptLog, SchemaMismatch, UnsupportedVersion: what Spark noted cannot be read.
         """
-        return decoder_of(self.folder)
+        if self.store_key not in self.decoders:
+            self.decoders[self.store_key] = decoder_of(self.folder)
+        return self.decoders[self.store_key]
 
     @property
     def decoder(self) -> StateDecoder | None:
@@ -318,8 +334,9 @@ def _reference_queue(folder: FolderTree) -> Place:
 def _checkpoint(checkpoint: Checkpoint) -> Place:
     folders = checkpoint.state_folders()
     names = {at.operator: operator_name(checkpoint.operator_folder(at.operator)) for at in folders}
+    decoders: dict[StoreKey, RowDecoder | None] = {}
     logs = tuple(
-        Log.of_store(at.folder, at.operator, at.partition, at.store, names[at.operator])
+        Log.of_store(at.folder, at.operator, at.partition, at.store, names[at.operator], decoders)
         for at in folders
     )
     provider = provider_of(checkpoint)
