@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
-from cec_store.connectors.spark.fleet.declaration import queue_path
 from cec_store.connectors.spark.fleet.fleet_folder import FleetFolder
 from cec_store.connectors.spark.fleet.status import QueryStatus, message_of, queries_of
 from cec_store.connectors.spark.takeover.tenure import LEASE
@@ -41,7 +40,8 @@ def fleet_lines(folder: FleetFolder, look: Look) -> Iterator[Diagnosis]:
         yield note("fleet", f"{name} is paused", f"`cec-store fleet resume {folder.path} {name}`")
     yield from filter(None, map(_query, queries))
     places = [folder.checkpoint_of(query.name, notes.generation) for query in notes.declared]
-    queues = {queue_path(q) for query in notes.declared for q in (*query.reads, query.writes)}
+    graph = notes.graph
+    queues = {*graph.read_queues, *graph.writers}
     for place in (*places, *sorted(queues)):
         for line in look(place):
             yield replace(line, place=place)

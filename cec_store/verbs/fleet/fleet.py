@@ -142,7 +142,8 @@ def status_verb(
     folder = folder_of(path, storage_options)
     notes = folder.read()
     status = status_of(folder, time.time(), notes=notes)
-    lags = lags_of(folder, notes, opened_queues(folder, notes.graph))
+    queues = opened_queues(folder, notes.graph)
+    lags = lags_of(folder, notes, queues, is_driven=status.is_driven)
     screen = Screen()
     if as_json:
         queries = [{**asdict(query), **asdict(lags[query.name])} for query in status.queries]

@@ -2,6 +2,7 @@
 
 from cec_store.connectors.spark.fleet.driver import FleetDriver
 from cec_store.connectors.spark.fleet.fleet import Fleet
+from cec_store.connectors.spark.fleet.outer import Sink, Source
 from cec_store.connectors.spark.fleet.rules import Rules
 
-__all__ = ["Fleet", "FleetDriver", "Rules"]
+__all__ = ["Fleet", "FleetDriver", "Rules", "Sink", "Source"]

@@ -14,7 +14,6 @@ from cec_store.connectors.spark.fleet import recovery
 from cec_store.connectors.spark.fleet.backoff import Failures
 from cec_store.connectors.spark.fleet.checkpointing import Holds, now_us, taken
 from cec_store.connectors.spark.fleet.costs import is_caught_up
-from cec_store.connectors.spark.fleet.declaration import function_of
 from cec_store.connectors.spark.fleet.fleet_folder import (
     CHECKPOINT,
     STOP,
@@ -22,6 +21,7 @@ from cec_store.connectors.spark.fleet.fleet_folder import (
     Requests,
     restarting,
 )
+from cec_store.connectors.spark.fleet.functions import imported
 from cec_store.connectors.spark.fleet.going_back import finished
 from cec_store.connectors.spark.fleet.notes import Notes, QueryNotes
 from cec_store.connectors.spark.fleet.running import Engine, Running, Seen
@@ -73,7 +73,9 @@ class FleetDriver:
             self._graph = self._notes.graph
             self._lease.check()
             engine.discard_unfinished([self._checkpoint_of(name) for name in self._graph.queries])
-            self._functions = {n: function_of(q) for n, q in self._graph.queries.items()}
+            self._functions = {
+                name: imported(name, query.function) for name, query in self._graph.queries.items()
+            }
             self._holds = Holds(folder, self._notes.consumer, self._graph)
             for error in self._holds.hold_all():
                 # The queries that read it say so when they start; the others go on.
@@ -253,7 +255,7 @@ class FleetDriver:
     def _watch(self, name: str, now_s: float) -> None:
         seen, notes = self._running[name].look(), self._notes.of(name)
         if seen.batch is not None and seen.batch != notes.batch:
-            notes = self._progressed(notes, seen, now_s)
+            notes = self._progressed(name, seen, now_s)
         if not seen.is_active:
             del self._running[name]
             failures = notes.failures.after(seen.failure, now_s, self._notes.rules)
@@ -261,12 +263,19 @@ class FleetDriver:
             _log.warning("%s: %s has failed: %s", self._folder.path, name, failures.reason)
         self._notes = self._notes.having(name, notes)
 
-    def _progressed(self, notes: QueryNotes, seen: Seen, now_s: float) -> QueryNotes:
+    def _progressed(self, name: str, seen: Seen, now_s: float) -> QueryNotes:
+        notes = self._notes.of(name)
+        sources = self._graph.queries[name].sources
+        takes_all = bool(sources) and all(source.takes_all for source in sources)
         cost = notes.cost
-        if self._notes.situation.outage is None and is_caught_up(seen.progress):
+        if self._notes.situation.outage is None and is_caught_up(
+            seen.progress, takes_all=takes_all
+        ):
             cost = cost.caught_up(now_s, self._notes.rules.cost_window_s)
-        failures = notes.failures.forgiven()
-        return replace(notes, cost=cost, batch=seen.batch, sources=seen.sources, failures=failures)
+        return replace(
+            notes, cost=cost, batch=seen.batch, sources=seen.sources,
+            failures=notes.failures.forgiven(), outer_lags=seen.outer_lags,
+        )  # fmt: skip
 
     def _spent(self) -> None:
         names = {query.run_id: name for name, query in self._running.items()}

@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from cec_store.connectors.spark.fleet.declaration import (
-    Function,
     Graph,
     Query,
     absolute_path,
-    function_of,
     queue_path,
 )
 from cec_store.connectors.spark.fleet.driver import PERIOD_S, STORE_PERIOD_S, FleetDriver
 from cec_store.connectors.spark.fleet.fleet_folder import FleetFolder, pausing, restarting
+from cec_store.connectors.spark.fleet.functions import Function, imported
 from cec_store.connectors.spark.fleet.notes import Notes
+from cec_store.connectors.spark.fleet.outer import Sink, Source
 from cec_store.connectors.spark.fleet.recovery import Situation
 from cec_store.connectors.spark.fleet.rules import Rules
 from cec_store.connectors.spark.fleet.running import SparkEngine
@@ -103,27 +103,32 @@ class Fleet:
         name: str,
         function: Function | str,
         *,
-        reads: Sequence[str],
-        writes: str,
+        reads: Sequence[str] = (),
+        writes: str = "",
         priority: int | None = None,
         output_mode: str = "append",
         every_s: float = 0.0,
         cost: float | None = None,
         read_options: Mapping[str, str] | None = None,
         write_options: Mapping[str, str] | None = None,
+        sources: Sequence[Source] = (),
+        sink: Sink | None = None,
     ) -> Fleet:
         """Add a query; returns the fleet.
 
         Args:
-            function: Gets a streaming DataFrame for each queue of ``reads``, in that order, and
-                returns the one that is written. Or where it is: ``"module:name"``.
+            function: Gets a streaming DataFrame for each queue of ``reads`` and then each of
+                ``sources``, in that order, and returns the one that is written. Or where it is:
+                ``"module:name"``.
             writes: A queue that no other query of the fleet writes; made where there is none.
             priority: 1 to 10, of a query whose output somebody waits for. Without it, 1 where no
                 query reads that output, else none: then it runs for those that need it.
             every_s: Between the starts of two batches; 0: one after the other.
             cost: Cores that it keeps busy; measured where it is not given.
-            read_options: Of the source, for all that is read.
-            write_options: Of the sink.
+            read_options: Of the source, for all queues that are read.
+            write_options: Of the queue that is written.
+            sources: What it reads that is no queue.
+            sink: What it writes, in place of ``writes``, that is no queue.
 
         Raises:
             BadFleet: a value that is not allowed.
@@ -133,9 +138,9 @@ class Fleet:
         self._queries.append(
             Query(
                 # Whoever reads the notes may do so in another folder.
-                name, function, tuple(map(absolute_path, reads)), absolute_path(writes), priority,
-                output_mode, every_s, cost,
-                dict(read_options or {}), dict(write_options or {}),
+                name, function, tuple(map(absolute_path, reads)),
+                absolute_path(writes) if writes else "", priority, output_mode, every_s, cost,
+                dict(read_options or {}), dict(write_options or {}), tuple(sources), sink,
             )
         )  # fmt: skip
         return self
@@ -160,7 +165,9 @@ class Fleet:
                 "neither its folder nor a queue in a store"
             )
         for query in graph.queries.values():
-            function_of(query)
+            imported(query.name, query.function)
+            if query.sink is not None and query.sink.foreach_batch is not None:
+                imported(query.name, query.sink.foreach_batch)
         for queue in dict.fromkeys((*graph.read_queues, *graph.writers)):
             if newest_epoch(folder_at(queue, self.folder.options_of(queue))) is not None:
                 raise BadFleet(
@@ -278,10 +285,17 @@ class Fleet:
                     f"{name}: reads other queues than before, and its checkpoint says how far it "
                     "is in those; give it another name"
                 )
-            if queue_path(before.writes) != queue_path(query.writes):
+            if [source.name for source in before.sources] != [
+                source.name for source in query.sources
+            ]:
                 raise BadFleet(
-                    f"{name}: writes another queue than before, which would lack what it has "
-                    "written so far; give it another name"
+                    f"{name}: reads other sources than before, and its checkpoint says how far it "
+                    "is in those; give it another name"
+                )
+            if _output(before) != _output(query):
+                raise BadFleet(
+                    f"{name}: writes another queue or sink than before, which would lack what it "
+                    "has written so far; give it another name"
                 )
         return replace(
             notes,
@@ -290,3 +304,10 @@ class Fleet:
             rules=self._rules or notes.rules,
             spark=self._spark or notes.spark,
         )
+
+
+def _output(query: Query) -> str:
+    if query.sink is None:
+        return queue_path(query.writes)
+    # New code may have the function at another place.
+    return query.sink.name if query.sink.foreach_batch is None else "foreachBatch"

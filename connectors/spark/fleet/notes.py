@@ -12,11 +12,11 @@ from typing import Any, TypeVar
 from cec_store.connectors.spark.fleet.backoff import Failures
 from cec_store.connectors.spark.fleet.costs import QueryCost
 from cec_store.connectors.spark.fleet.declaration import Graph, Query
+from cec_store.connectors.spark.fleet.functions import ELSEWHERE, place_of
+from cec_store.connectors.spark.fleet.outer import OuterLag, Sink, Source
 from cec_store.connectors.spark.fleet.recovery import Outage, Situation
 from cec_store.connectors.spark.fleet.rules import Rules
 
-ELSEWHERE = "elsewhere:nowhere"
-"""Name in place of a function that no other process can find."""
 _Values = TypeVar("_Values")
 
 
@@ -33,6 +33,8 @@ class QueryNotes:
     is_active: bool = False
     waits_for: str = ""
     """Reason why the query does not run, for people; empty for one that runs."""
+    outer_lags: tuple[OuterLag, ...] = ()
+    """Lag behind each outer input, as Spark said it of the last batch; empty: it has said none."""
 
 
 @dataclass(frozen=True)
@@ -110,13 +112,20 @@ class GlobalCheckpoint:
 def notes_json(notes: Notes) -> dict[str, Any]:
     """Return the notes as the JSON object in the fleet's folder."""
     document = asdict(replace(notes, declared=()))
-    document["declared"] = [
-        {
-            **{query_field.name: getattr(query, query_field.name) for query_field in fields(query)},
-            "function": query.place,
-        }
-        for query in notes.declared
-    ]
+    document["declared"] = [_query_json(query) for query in notes.declared]
+    return document
+
+
+def _query_json(query: Query) -> dict[str, Any]:
+    document = {
+        **{query_field.name: getattr(query, query_field.name) for query_field in fields(query)},
+        "function": query.place,
+        "sources": [asdict(source) for source in query.sources],
+    }
+    if query.sink is not None:
+        function = query.sink.foreach_batch
+        place = None if function is None else place_of(function) or ELSEWHERE
+        document["sink"] = {**vars(query.sink), "foreach_batch": place}
     return document
 
 
@@ -152,13 +161,24 @@ def _optional(value: object) -> int | None:
 
 
 def _query(values: Mapping[str, Any]) -> Query:
-    function = values["function"] or ELSEWHERE
-    return _made(Query, {**values, "function": function, "reads": tuple(values["reads"])})
+    sink = values["sink"]
+    return _made(
+        Query,
+        {
+            **values,
+            "function": values["function"] or ELSEWHERE,
+            "reads": tuple(values["reads"]),
+            "sources": tuple(_made(Source, source) for source in values["sources"]),
+            "sink": None if sink is None else _made(Sink, sink),
+        },
+    )
 
 
 def _query_notes(values: Mapping[str, Any]) -> QueryNotes:
     cost, failures = _made(QueryCost, values["cost"]), _made(Failures, values["failures"])
-    rest = {"cost": cost, "failures": failures, "sources": tuple(values["sources"])}
+    lags = tuple(_made(OuterLag, lag) for lag in values["outer_lags"])
+    sources = tuple(values["sources"])
+    rest = {"cost": cost, "failures": failures, "sources": sources, "outer_lags": lags}
     return _made(QueryNotes, {**values, **rest})
 
 

@@ -11,7 +11,9 @@ from cec_store.connectors.spark.checkpoint.rewriting import hadoop_url
 from cec_store.connectors.spark.executors.adaptation import cores_of
 from cec_store.connectors.spark.executors.loads import is_of_batch
 from cec_store.connectors.spark.fleet.costs import CpuMeter
-from cec_store.connectors.spark.fleet.declaration import Function, Query, queue_path
+from cec_store.connectors.spark.fleet.declaration import Query, queue_path
+from cec_store.connectors.spark.fleet.functions import Function, imported
+from cec_store.connectors.spark.fleet.outer import OuterLag, Sink, Source, outer_lag
 from cec_store.connectors.spark.fleet.rules import KEEP_ALIVE
 from cec_store.connectors.spark.takeover.tenure import check_session, enter
 from cec_store.standby.leases import Lease
@@ -48,6 +50,12 @@ class Seen:
         """The queue of each source, empty for one that is none."""
         matches = [_SOURCE.fullmatch(source.description) for source in self.progress.sources]
         return tuple(queue_path(match[1]) if match else "" for match in matches)
+
+    @property
+    def outer_lags(self) -> tuple[OuterLag, ...]:
+        """Return the lag behind each source that is no queue, in Spark's order."""
+        sources = zip(self.progress.sources, self.sources, strict=True)
+        return tuple(outer_lag(source) for source, queue in sources if not queue)
 
 
 def _spark_name(path: str) -> str:
@@ -155,7 +163,7 @@ class SparkEngine:
     def start(self, query: Query, function: Function, checkpoint: str) -> RunningQuery:
         """Start a query, or go on with it, from its checkpoint.
 
-        What it reads it reads from the beginning of the queue, unless its options say otherwise.
+        It reads queues and Kafka from their beginning, unless options say otherwise.
         Its jobs are in a scheduler pool of its own, where the session shares its cores out fairly:
         while it is behind its input, in one that gets what those leave that are in time.
         """
@@ -163,7 +171,8 @@ class SparkEngine:
         for queue in query.reads:
             reader = self._session.readStream.format("cec").option("startingOffsets", "earliest")
             frames.append(reader.options(**query.read_options).load(_spark_name(queue)))
-        writer = function(*frames).writeStream.format("cec").queryName(query.name)
+        frames += [self._read(source) for source in query.sources]
+        writer = function(*frames).writeStream.queryName(query.name)
         writer = writer.outputMode(query.output_mode)
         writer = writer.option("checkpointLocation", _spark_name(checkpoint))
         writer = writer.trigger(processingTime=f"{round(query.every_s * 1000)} milliseconds")
@@ -171,7 +180,24 @@ class SparkEngine:
         # The query's thread takes over what this one has.
         self._pools.enter(context, query.name, self._in_turn)
         try:
-            started = writer.options(**query.write_options).start(_spark_name(query.writes))
+            if query.sink is None:
+                writer = writer.format("cec").options(**query.write_options)
+                return RunningQuery(writer.start(_spark_name(query.writes)))
+            return RunningQuery(_into(writer, query.name, query.sink).start())
         finally:
             self._pools.leave(context)
-        return RunningQuery(started)
+
+    def _read(self, source: Source) -> Any:
+        reader = self._session.readStream.format(source.format)
+        if source.format == "kafka":
+            reader = reader.option("startingOffsets", "earliest")
+        if source.schema:
+            reader = reader.schema(source.schema)
+        return reader.options(**source.options).load()
+
+
+def _into(writer: Any, query: str, sink: Sink) -> Any:
+    """Return Spark's writer of a stream, with what the sink says."""
+    if sink.foreach_batch is not None:
+        return writer.options(**sink.options).foreachBatch(imported(query, sink.foreach_batch))
+    return writer.format(sink.format).options(**sink.options)

@@ -40,6 +40,7 @@ class SourceDouble:
     metrics: dict[str, str] = field(default_factory=lambda: {"recordsBehindLatest": "0"})
     startOffset: str = "null"  # noqa: N815
     endOffset: str = "null"  # noqa: N815
+    latestOffset: str | None = None  # noqa: N815
 
 
 @dataclass
@@ -55,6 +56,8 @@ class QueryDouble:
     run_id: str
     reads: tuple[str, ...]
     checkpoint: str
+    outer: tuple[SourceDouble, ...] = ()
+    """Sources that are no queues, as Spark tells of them."""
     seen: Seen = field(default_factory=lambda: Seen(True))
     is_stopped: bool = False
 
@@ -69,7 +72,7 @@ class QueryDouble:
         self.seen = Seen(False, reason, self.seen.progress)
 
     def does(self, batch: int) -> None:
-        sources = [SourceDouble(f"cec[{queue}]") for queue in self.reads]
+        sources = [SourceDouble(f"cec[{queue}]") for queue in self.reads] + [*self.outer]
         self.seen = Seen(True, "", ProgressDouble(batch, sources))
 
     def idles(self, next_batch: int) -> None:
