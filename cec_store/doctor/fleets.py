@@ -36,6 +36,9 @@ def fleet_lines(folder: FleetFolder, look: Look) -> Iterator[Diagnosis]:
         yield fault("fleet", what, f"end it: `cec-store fleet rollback {folder.path} --yes`")
     if is_alive and (message := message_of(notes)):
         yield note("fleet", message, "bring executors back, or `cec-store fleet run --accept`")
+    if notes.missing.failure:
+        what = f"on_missing has failed: {notes.missing.failure}"
+        yield fault("fleet", what, "mend the command or function; it is run again by itself")
     for name in sorted(paused & {query.name for query in queries}):
         yield note("fleet", f"{name} is paused", f"`cec-store fleet resume {folder.path} {name}`")
     yield from filter(None, map(_query, queries))

@@ -152,9 +152,19 @@ def status_verb(
         _show(screen, status, lags)
 
 
+def _us(seconds: float) -> int:
+    return round(seconds * 1e6)
+
+
 def _show(screen: Screen, status: FleetStatus, lags: Mapping[str, QueryLag]) -> None:
     screen.line(f"{status.path}: {status.state}; driver {status.driver}")
     screen.line(f"{status.executors} executors with {status.cores:g} cores")
+    if status.missing_since_s is not None:
+        asked = "" if status.asked_s is None else f"; asked for {moment(_us(status.asked_s))}"
+        since = moment(_us(status.missing_since_s))
+        screen.line(f"{status.executors_missing} executors missing since {since}{asked}", "bold")
+    if status.ask_failure:
+        screen.line(f"on_missing has failed: {status.ask_failure}", "bold red")
     if status.message:
         screen.line(status.message, "bold")
     if status.checkpoint is None:

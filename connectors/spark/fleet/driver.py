@@ -23,6 +23,7 @@ from cec_store.connectors.spark.fleet.fleet_folder import (
 )
 from cec_store.connectors.spark.fleet.functions import imported
 from cec_store.connectors.spark.fleet.going_back import finished
+from cec_store.connectors.spark.fleet.missing import Asking, Missing, Shortage
 from cec_store.connectors.spark.fleet.notes import Notes, QueryNotes
 from cec_store.connectors.spark.fleet.running import Engine, Running, Seen
 from cec_store.errors import CecError, Fenced, Forked, NotAQueue, StorageError
@@ -76,6 +77,8 @@ class FleetDriver:
             self._functions = {
                 name: imported(name, query.function) for name, query in self._graph.queries.items()
             }
+            hook = self._notes.on_missing
+            self._asking = None if hook is None else Asking(hook, engine.request)
             self._holds = Holds(folder, self._notes.consumer, self._graph)
             for error in self._holds.hold_all():
                 # The queries that read it say so when they start; the others go on.
@@ -148,15 +151,18 @@ class FleetDriver:
             return
         before = self._notes
         topology, rules = self._topology(), before.rules
+        executors = self._engine.executors()
+        taken_away = self._engine.taken_away(before.situation.executors.keys() - executors.keys())
         situation = recovery.observed(
-            before.situation, self._engine.executors(), now_s, topology, rules, self._planner
+            before.situation, executors, now_s, topology, rules, self._planner, taken_away
         )
         planned = situation.running(topology)
         queries_to_run = tuple(name for name in planned if name not in asked.paused)
         is_planned_anew = situation.outage != before.situation.outage
         if is_planned_anew and not self._is_held():
             return
-        self._notes = replace(before, situation=situation)
+        missing = self._seen_missing(len(executors), len(taken_away), now_s)
+        self._notes = replace(before, situation=situation, missing=missing)
         if is_planned_anew:
             self._write(now_s)
             _log.warning("%s: %s", self._folder.path, _said(situation, queries_to_run))
@@ -172,6 +178,7 @@ class FleetDriver:
         for name in queries_to_run:
             if name not in self._running:
                 self._start(name, now_s)
+        self._ask_for_missing(now_s)
         is_due = now_s - self._checkpointed_s >= rules.checkpoint_s
         if situation.outage is None and (is_due or asked.is_checkpoint_asked):
             self._checkpoint(now_s, is_asked=asked.is_checkpoint_asked)
@@ -242,9 +249,35 @@ class FleetDriver:
             before, self._engine.executors(), now_s, topology, self._notes.rules, self._planner
         )
         queries = {name: self._notes.of(name) for name in self._graph.queries}
-        self._notes = replace(self._notes, situation=situation, queries=queries)
+        # Its executors are still coming: from now on they are waited for.
+        missing = replace(self._notes.missing, since_s=None)
+        self._notes = replace(self._notes, situation=situation, queries=queries, missing=missing)
         self._checkpointed_s = now_s
         self._write(now_s)
+
+    def _seen_missing(self, present: int, taken_away: int, now_s: float) -> Missing:
+        hook, missing = self._notes.on_missing, self._notes.missing
+        missing = missing.seen(present, taken_away, now_s, hook.executors if hook else None)
+        failure = None if self._asking is None else self._asking.outcome()
+        return missing if failure is None else replace(missing, failure=failure)
+
+    def _ask_for_missing(self, now_s: float) -> None:
+        hook, missing = self._notes.on_missing, self._notes.missing
+        if hook is None or self._asking is None or not missing.is_due(now_s, hook):
+            return
+        if self._asking.is_under_way or missing.since_s is None:
+            return
+        situation = self._notes.situation
+        shortage = Shortage(
+            self._folder.path, missing.expected, len(situation.executors), situation.cores,
+            missing.since_s,
+        )  # fmt: skip
+        asked = replace(missing, asked_s=now_s, failure="")
+        # Noted first, so that a driver which dies asks no more often than it may.
+        self._notes = replace(self._notes, missing=asked)
+        self._write(now_s)
+        _log.warning("%s: %d executors are missing", self._folder.path, shortage.missing)
+        self._asking.begin(shortage)
 
     def _checkpoint_of(self, name: str) -> str:
         return self._folder.checkpoint_of(name, self._notes.generation)

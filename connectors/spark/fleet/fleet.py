@@ -18,6 +18,7 @@ from cec_store.connectors.spark.fleet.declaration import (
 from cec_store.connectors.spark.fleet.driver import PERIOD_S, STORE_PERIOD_S, FleetDriver
 from cec_store.connectors.spark.fleet.fleet_folder import FleetFolder, pausing, restarting
 from cec_store.connectors.spark.fleet.functions import Function, imported
+from cec_store.connectors.spark.fleet.missing import Missing, OnMissing
 from cec_store.connectors.spark.fleet.notes import Notes
 from cec_store.connectors.spark.fleet.outer import Sink, Source
 from cec_store.connectors.spark.fleet.recovery import Situation
@@ -52,13 +53,15 @@ class Fleet:
         rules: Rules | None = None,
         spark: Mapping[str, str] | None = None,
         storage_options: StorageOptions | None = None,
+        on_missing: OnMissing | None = None,
     ) -> None:
         """``folder``: what is kept of the fleet, on a disk that its drivers share, or in a store
         by URL, which outlives them.
 
         ``spark``: settings of the session, for ``cec-store fleet run``. ``storage_options``: of
         the folder's and the queues' fsspec file systems, where they are URLs, as pandas takes them;
-        they are not noted, and Spark has its own.
+        they are not noted, and Spark has its own. ``on_missing``: asks for executors when some are
+        missing.
 
         Raises:
             ValueError: no path, and no URL of a store that is known.
@@ -66,6 +69,7 @@ class Fleet:
         self.folder = FleetFolder(folder, storage_options)
         self._rules = rules
         self._spark = dict(spark or {})
+        self._on_missing = on_missing
         self._queries: list[Query] = []
 
     @classmethod
@@ -82,6 +86,7 @@ class Fleet:
             rules=declared.rules,
             spark=declared.spark,
             storage_options=storage_options,
+            on_missing=declared.on_missing,
         )
         fleet._queries = list(declared.queries)
         return fleet
@@ -94,7 +99,13 @@ class Fleet:
             NotAFleet: there is none.
         """
         notes = FleetFolder(folder, storage_options).read()
-        fleet = cls(folder, rules=notes.rules, spark=notes.spark, storage_options=storage_options)
+        fleet = cls(
+            folder,
+            rules=notes.rules,
+            spark=notes.spark,
+            storage_options=storage_options,
+            on_missing=notes.on_missing,
+        )
         fleet._queries = list(notes.declared)
         return fleet
 
@@ -168,6 +179,8 @@ class Fleet:
             imported(query.name, query.function)
             if query.sink is not None and query.sink.foreach_batch is not None:
                 imported(query.name, query.sink.foreach_batch)
+        if self._on_missing is not None and self._on_missing.call is not None:
+            imported("on_missing", self._on_missing.call)
         for queue in dict.fromkeys((*graph.read_queues, *graph.writers)):
             if newest_epoch(folder_at(queue, self.folder.options_of(queue))) is not None:
                 raise BadFleet(
@@ -271,7 +284,13 @@ class Fleet:
             notes = self.folder.read()
         except NotAFleet:
             rules = self._rules or Rules()
-            return Notes(secrets.token_hex(16), tuple(self._queries), rules, spark=self._spark)
+            return Notes(
+                secrets.token_hex(16),
+                tuple(self._queries),
+                rules,
+                spark=self._spark,
+                on_missing=self._on_missing,
+            )
         known = {earlier_query.name: earlier_query for earlier_query in notes.declared}
         for name, query in graph.queries.items():
             if name not in known and self.folder.generations(name):
@@ -303,6 +322,8 @@ class Fleet:
             situation=Situation({}) if accept else notes.situation,
             rules=self._rules or notes.rules,
             spark=self._spark or notes.spark,
+            on_missing=self._on_missing,
+            missing=Missing() if accept else notes.missing,
         )
 
 

@@ -13,6 +13,7 @@ from cec_store.connectors.spark.fleet.backoff import Failures
 from cec_store.connectors.spark.fleet.costs import QueryCost
 from cec_store.connectors.spark.fleet.declaration import Graph, Query
 from cec_store.connectors.spark.fleet.functions import ELSEWHERE, place_of
+from cec_store.connectors.spark.fleet.missing import Missing, OnMissing
 from cec_store.connectors.spark.fleet.outer import OuterLag, Sink, Source
 from cec_store.connectors.spark.fleet.recovery import Outage, Situation
 from cec_store.connectors.spark.fleet.rules import Rules
@@ -66,6 +67,8 @@ class Notes:
     since; microseconds since 1970."""
     written_s: float = 0.0
     """Wall clock."""
+    on_missing: OnMissing | None = None
+    missing: Missing = field(default_factory=Missing)
 
     @property
     def consumer(self) -> str:
@@ -111,7 +114,11 @@ class GlobalCheckpoint:
 
 def notes_json(notes: Notes) -> dict[str, Any]:
     """Return the notes as the JSON object in the fleet's folder."""
-    document = asdict(replace(notes, declared=()))
+    document = asdict(replace(notes, declared=(), on_missing=None))
+    if notes.on_missing is not None:
+        call = notes.on_missing.call
+        place = None if call is None else place_of(call) or ELSEWHERE
+        document["on_missing"] = {**vars(notes.on_missing), "call": place}
     document["declared"] = [_query_json(query) for query in notes.declared]
     return document
 
@@ -136,6 +143,7 @@ def notes_of(document: Mapping[str, Any]) -> Notes:
         LookupError, TypeError, ValueError, AttributeError: it holds none.
     """
     situation, back = dict(document["situation"]), document["going_back"]
+    hook = document["on_missing"]
     outage = situation.pop("outage")
     return Notes(
         fleet_id=str(document["fleet_id"]),
@@ -153,6 +161,10 @@ def notes_of(document: Mapping[str, Any]) -> Notes:
         spark=dict(document["spark"]),
         checkpointed_us=_optional(document["checkpointed_us"]),
         written_s=float(document["written_s"]),
+        on_missing=None if hook is None else _made(
+            OnMissing, {**hook, "command": tuple(hook["command"])}
+        ),
+        missing=_made(Missing, document["missing"]),
     )  # fmt: skip
 
 

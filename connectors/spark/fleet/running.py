@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -13,6 +13,7 @@ from cec_store.connectors.spark.executors.loads import is_of_batch
 from cec_store.connectors.spark.fleet.costs import CpuMeter
 from cec_store.connectors.spark.fleet.declaration import Query, queue_path
 from cec_store.connectors.spark.fleet.functions import Function, imported
+from cec_store.connectors.spark.fleet.missing import is_on_purpose
 from cec_store.connectors.spark.fleet.outer import OuterLag, Sink, Source, outer_lag
 from cec_store.connectors.spark.fleet.rules import KEEP_ALIVE
 from cec_store.connectors.spark.takeover.tenure import check_session, enter
@@ -81,6 +82,10 @@ class Engine(Protocol):
     def discard_unfinished(self, checkpoints: Sequence[str]) -> None: ...
 
     def executors(self) -> dict[str, float]: ...
+
+    def taken_away(self, gone: Collection[str]) -> frozenset[str]: ...
+
+    def request(self, executors: int) -> str: ...
 
     def spent(self) -> dict[str, float]: ...
 
@@ -151,6 +156,33 @@ class SparkEngine:
         if context._jsc.sc().isLocal():
             return {"driver": float(context.defaultParallelism)}
         return cores_of(self._session)
+
+    def taken_away(self, gone: Collection[str]) -> frozenset[str]:
+        """Return those of these executors that Spark or a user has given up on purpose."""
+        if not gone:
+            return frozenset()
+        known = self._session.sparkContext._jsc.sc().statusStore().executorList(False)
+        summaries = [known.apply(number) for number in range(known.size())]
+        return frozenset(
+            summary.id()
+            for summary in summaries
+            if summary.id() in gone
+            and summary.removeReason().isDefined()
+            and is_on_purpose(summary.removeReason().get())
+        )
+
+    def request(self, executors: int) -> str:
+        """Ask the cluster manager for so many executors in all; return why this was not done."""
+        context = self._session.sparkContext
+        if context.getConf().get("spark.dynamicAllocation.enabled", "false") == "true":
+            return "dynamic allocation asks for executors itself"
+        if context._jsc.sc().isLocal():
+            return "there is no cluster manager in local mode"
+        hosts = getattr(self._session._jvm.scala.collection.immutable, "Map$")
+        nowhere = getattr(hosts, "MODULE$").empty()
+        if context._jsc.sc().requestTotalExecutors(executors, 0, nowhere):
+            return ""
+        return "the cluster manager takes no requests for executors (requestTotalExecutors)"
 
     def spent(self) -> dict[str, float]:
         """Processor time of each query since the last call, in seconds, by run id."""

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from cec_store.connectors.spark.fleet.declaration import Query
+from cec_store.connectors.spark.fleet.missing import OnMissing
 from cec_store.connectors.spark.fleet.outer import Sink, Source
 from cec_store.connectors.spark.fleet.rules import Rules
 from cec_store.errors import BadFleet
 
-_FILE = ("folder", "queries", "rules", "spark")
+_FILE = ("folder", "on_missing", "queries", "rules", "spark")
 _OF_QUERY = {field.name for field in fields(Query)} - {"name"}
 _NEEDED = ("function",)
 _EITHER = (("reads", "sources"), ("writes", "sink"))
@@ -30,6 +31,7 @@ class Declared:
     rules: Rules
     spark: Mapping[str, str]
     """Settings of the session."""
+    on_missing: OnMissing | None = None
 
 
 def read_toml(path: Path) -> Declared:
@@ -69,6 +71,7 @@ def declared(document: Mapping[str, Any], base: Path) -> Declared:
         ),
         _rules(_table("rules", document.get("rules", {}))),
         _options("spark", document.get("spark", {})),
+        _on_missing(document),
     )
 
 
@@ -104,6 +107,17 @@ def _outer(place: str, value: object, known: set[str], needed: tuple[str, ...]) 
 def _rules(table: Mapping[str, Any]) -> Rules:
     _check_keys("rules", table, sorted(field.name for field in fields(Rules)), ())
     return Rules(**table)
+
+
+def _on_missing(document: Mapping[str, Any]) -> OnMissing | None:
+    if "on_missing" not in document:
+        return None
+    table = _table("on_missing", document["on_missing"])
+    _check_keys("on_missing", table, sorted(field.name for field in fields(OnMissing)), ())
+    command = table.get("command", [])
+    if not isinstance(command, list):
+        raise BadFleet(f"on_missing.command: {command!r}; give a list of texts")
+    return OnMissing(**{**table, "command": tuple(command)})
 
 
 def _check_keys(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -94,6 +94,9 @@ class EngineDouble:
         self.started: list[str] = []
         self.arranged: list[str] = []
         """In which order queries that are behind get what the others leave."""
+        self.on_purpose: set[str] = set()
+        """Ids of executors that were taken away on purpose."""
+        self.requested: list[int] = []
         self.refuses: dict[str, str] = {}
         """Reasons by name."""
         self.cpu_s: dict[str, float] = {}
@@ -109,6 +112,17 @@ class EngineDouble:
 
     def executors(self) -> dict[str, float]:
         return dict(self.there)
+
+    def taken_away(self, gone: Collection[str]) -> frozenset[str]:
+        return frozenset(self.on_purpose & set(gone))
+
+    def request(self, executors: int) -> str:
+        self.requested.append(executors)
+        return ""
+
+    def take_away(self, *numbers: int) -> None:
+        self.lose(*numbers)
+        self.on_purpose |= set(map(str, numbers))
 
     def lose(self, *numbers: int) -> None:
         for number in numbers:
