@@ -29,7 +29,7 @@ from cec_store.verbs.fleet.going_back import (
     rollback_verb,
 )
 from cec_store.verbs.fleet.monitor import FleetMonitor
-from cec_store.verbs.fleet.one_query import pause_verb, restart_verb, resume_verb
+from cec_store.verbs.fleet.one_query import pause_verb, redeploy_verb, restart_verb, resume_verb
 from cec_store.verbs.fleet.stopping import Sigterm
 from cec_store.verbs.spark.session import settings_of, spark_session
 
@@ -48,6 +48,7 @@ app.command("fork", epilog=_EXAMPLE + "fork fleets/sales fleets/trial")(fork_fle
 app.command("pause", epilog=_EXAMPLE + "pause fleets/sales totals")(pause_verb)
 app.command("resume", epilog=_EXAMPLE + "resume fleets/sales totals")(resume_verb)
 app.command("restart", epilog=_EXAMPLE + "restart fleets/sales totals")(restart_verb)
+app.command("redeploy", epilog=_EXAMPLE + "redeploy fleets/sales totals")(redeploy_verb)
 
 
 def _fleet_at(place: str, given: StorageOptions) -> Fleet:

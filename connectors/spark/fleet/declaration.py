@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 
@@ -104,6 +104,19 @@ class Query:
     def place(self) -> str | None:
         """Return "module:name" of its function, for another process; ``None`` if it has none."""
         return place_of(self.function)
+
+    @property
+    def functions(self) -> tuple[Function | str, ...]:
+        """Return its function, and that of its sink where it has one."""
+        called = None if self.sink is None else self.sink.foreach_batch
+        return (self.function,) if called is None else (self.function, called)
+
+    def having(self, function: Function, called: Function | None = None) -> Query:
+        """Return the query with other functions, as :attr:`functions` has them."""
+        sink = self.sink
+        if sink is not None and called is not None:
+            sink = replace(sink, foreach_batch=called)
+        return replace(self, function=function, sink=sink)
 
 
 def _is_amount(value: object) -> bool:

@@ -19,9 +19,10 @@ from cec_store.connectors.spark.fleet.fleet_folder import (
     STOP,
     FleetFolder,
     Requests,
+    redeploying,
     restarting,
 )
-from cec_store.connectors.spark.fleet.functions import imported
+from cec_store.connectors.spark.fleet.functions import imported, read_anew
 from cec_store.connectors.spark.fleet.going_back import finished
 from cec_store.connectors.spark.fleet.missing import Asking, Missing, Shortage
 from cec_store.connectors.spark.fleet.notes import Notes, QueryNotes
@@ -74,8 +75,9 @@ class FleetDriver:
             self._graph = self._notes.graph
             self._lease.check()
             engine.discard_unfinished([self._checkpoint_of(name) for name in self._graph.queries])
-            self._functions = {
-                name: imported(name, query.function) for name, query in self._graph.queries.items()
+            self._imported = {
+                name: query.having(*(imported(name, function) for function in query.functions))
+                for name, query in self._graph.queries.items()
             }
             hook = self._notes.on_missing
             self._asking = None if hook is None else Asking(hook, engine.request)
@@ -166,7 +168,7 @@ class FleetDriver:
         if is_planned_anew:
             self._write(now_s)
             _log.warning("%s: %s", self._folder.path, _said(situation, queries_to_run))
-        kept = set(queries_to_run) - asked.restarts
+        kept = set(queries_to_run) - asked.restarts - self._redeploy(asked)
         self._stop([name for name in self._running if name not in kept])
         for name in list(self._running):
             self._watch(name, now_s)
@@ -322,7 +324,7 @@ class FleetDriver:
         notes = self._notes.of(name)
         if not notes.failures.may_start(now_s, self._notes.rules):
             return
-        query = self._graph.queries[name]
+        query = self._imported[name]
         try:
             missing = [queue for queue in self._graph.reads(name) if not self._is_there(queue)]
             if missing:
@@ -330,7 +332,7 @@ class FleetDriver:
                 self._notes = self._notes.having(name, notes)
                 return
             self._holds.hold(self._graph.reads(name))
-            started = self._engine.start(query, self._functions[name], self._checkpoint_of(name))
+            started = self._engine.start(query, self._checkpoint_of(name))
             self._running[name] = started
             notes = replace(notes, is_active=True, waits_for="", batch=None)
         except Exception as error:  # of the query's function, of Spark, or of a queue
@@ -339,15 +341,35 @@ class FleetDriver:
             _log.warning("%s: %s cannot start: %s", self._folder.path, name, failures.reason)
         self._notes = self._notes.having(name, notes)
 
+    def _redeploy(self, asked: Requests) -> set[str]:
+        """Read the code of these queries anew; return those of which it could be read."""
+        names = set()
+        for name in asked.redeploys & self._imported.keys():
+            query, failure = self._imported[name], ""
+            try:
+                functions = read_anew(name, *query.functions)
+                self._engine.ship(functions)
+                self._imported[name] = query.having(*functions)
+                names.add(name)
+            except CecError as error:
+                failure = str(error)
+                _log.warning("%s: %s keeps its code: %s", self._folder.path, name, failure)
+            notes = replace(self._notes.of(name), code_failure=failure)
+            if not failure:
+                notes = replace(notes, failures=Failures())
+            self._notes = self._notes.having(name, notes)
+        return names
+
     def _restart(self, asked: Requests) -> None:
         """Have queries that were stopped for it start at once, whatever has failed before."""
         for name in asked.restarts & self._graph.queries.keys():
             notes = replace(self._notes.of(name), failures=Failures())
             self._notes = self._notes.having(name, notes)
-        if asked.restarts and self._is_held():
+        done = [*map(restarting, asked.restarts), *map(redeploying, asked.redeploys)]
+        if done and self._is_held():
             try:
-                for name in asked.restarts:
-                    self._folder.withdraw(restarting(name))
+                for request in done:
+                    self._folder.withdraw(request)
             except StorageError as error:  # as with the lease; they are started once more then
                 _log.warning("%s: %s", self._folder.path, error)
 

@@ -16,7 +16,12 @@ from cec_store.connectors.spark.fleet.declaration import (
     queue_path,
 )
 from cec_store.connectors.spark.fleet.driver import PERIOD_S, STORE_PERIOD_S, FleetDriver
-from cec_store.connectors.spark.fleet.fleet_folder import FleetFolder, pausing, restarting
+from cec_store.connectors.spark.fleet.fleet_folder import (
+    FleetFolder,
+    pausing,
+    redeploying,
+    restarting,
+)
 from cec_store.connectors.spark.fleet.functions import Function, imported
 from cec_store.connectors.spark.fleet.missing import Missing, OnMissing
 from cec_store.connectors.spark.fleet.notes import Notes
@@ -176,9 +181,8 @@ class Fleet:
                 "neither its folder nor a queue in a store"
             )
         for query in graph.queries.values():
-            imported(query.name, query.function)
-            if query.sink is not None and query.sink.foreach_batch is not None:
-                imported(query.name, query.sink.foreach_batch)
+            for function in query.functions:
+                imported(query.name, function)
         if self._on_missing is not None and self._on_missing.call is not None:
             imported("on_missing", self._on_missing.call)
         for queue in dict.fromkeys((*graph.read_queues, *graph.writers)):
@@ -227,6 +231,14 @@ class Fleet:
         A batch that was under way is run again, and is once in the queue. Raises as :meth:`pause`.
         """
         self.folder.ask(restarting(self._known(query)))
+
+    def redeploy(self, query: str) -> None:
+        """Have a query's function, and that of its sink, read anew from their modules' files.
+
+        Then it is stopped and started with them. It goes on with its old code where they cannot be
+        read: :attr:`.QueryNotes.code_failure` says why. Raises as :meth:`pause`.
+        """
+        self.folder.ask(redeploying(self._known(query)))
 
     def _known(self, query: str) -> str:
         names = [declared.name for declared in self._queries]

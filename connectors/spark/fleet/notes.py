@@ -36,6 +36,8 @@ class QueryNotes:
     """Reason why the query does not run, for people; empty for one that runs."""
     outer_lags: tuple[OuterLag, ...] = ()
     """Lag behind each outer input, as Spark said it of the last batch; empty: it has said none."""
+    code_failure: str = ""
+    """Reason why its code could not be read anew when that was asked for last; else empty."""
 
 
 @dataclass(frozen=True)

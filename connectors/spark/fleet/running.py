@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+import sys
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -91,7 +92,9 @@ class Engine(Protocol):
 
     def arrange(self, order: Sequence[str]) -> None: ...
 
-    def start(self, query: Query, function: Function, checkpoint: str) -> Running: ...
+    def ship(self, functions: Iterable[Function]) -> None: ...
+
+    def start(self, query: Query, checkpoint: str) -> Running: ...
 
 
 class RunningQuery:
@@ -192,8 +195,18 @@ class SparkEngine:
         """Serve queries that are behind in this order, those that run already among them."""
         self._pools.arrange(self._session.sparkContext._jsc.sc(), list(order))
 
-    def start(self, query: Query, function: Function, checkpoint: str) -> RunningQuery:
-        """Start a query, or go on with it, from its checkpoint.
+    def ship(self, functions: Iterable[Function]) -> None:
+        """Have executors get the code of these functions' modules with each use.
+
+        Else Python's workers there would import the modules, and may have done so before.
+        """
+        from pyspark import cloudpickle
+
+        for name in {function.__module__ for function in functions}:
+            cloudpickle.register_pickle_by_value(sys.modules[name])  # type: ignore[no-untyped-call]
+
+    def start(self, query: Query, checkpoint: str) -> RunningQuery:
+        """Start a query, of which the functions are imported, or go on with it.
 
         It reads queues and Kafka from their beginning, unless options say otherwise.
         Its jobs are in a scheduler pool of its own, where the session shares its cores out fairly:
@@ -204,7 +217,7 @@ class SparkEngine:
             reader = self._session.readStream.format("cec").option("startingOffsets", "earliest")
             frames.append(reader.options(**query.read_options).load(_spark_name(queue)))
         frames += [self._read(source) for source in query.sources]
-        writer = function(*frames).writeStream.queryName(query.name)
+        writer = imported(query.name, query.function)(*frames).writeStream.queryName(query.name)
         writer = writer.outputMode(query.output_mode)
         writer = writer.option("checkpointLocation", _spark_name(checkpoint))
         writer = writer.trigger(processingTime=f"{round(query.every_s * 1000)} milliseconds")

@@ -11,11 +11,16 @@ from hypothesis import strategies as some
 from cec_store.connectors.spark.fleet.costs import is_caught_up
 from cec_store.connectors.spark.fleet.declaration import Graph, Query
 from cec_store.connectors.spark.fleet.fleet import Fleet
+from cec_store.connectors.spark.fleet.going_back import (
+    check_consent,
+    not_taken_back,
+    shared_outputs,
+)
 from cec_store.connectors.spark.fleet.lags import QueryLag, with_outer
-from cec_store.connectors.spark.fleet.notes import QueryNotes
+from cec_store.connectors.spark.fleet.notes import GlobalCheckpoint, QueryNotes
 from cec_store.connectors.spark.fleet.outer import OuterLag, Sink, Source, outer_effects, outer_lag
 from cec_store.connectors.spark.fleet.toml_file import read_toml
-from cec_store.errors import BadFleet
+from cec_store.errors import BadFleet, OutputNotTakenBack
 from support.fleets import diamond
 from support.fleets.engine_double import EngineDouble, ProgressDouble, SourceDouble, driver_of
 
@@ -314,6 +319,40 @@ def test_what_becomes_of_the_batches_is_said() -> None:
     assert "gets them once more" in said["kafka"][0]
     assert "is called again" in said["function"][0]
     assert said["noop"] == ("", "")
+
+
+def begun(folder: Path, query: str, batches: int) -> None:
+    """What Spark leaves of so many batches that were begun, as far as going back asks for it."""
+    for name in ("offsets", "commits"):
+        (folder / "fleet" / "queries" / query / "0" / name).mkdir(parents=True)
+    checkpoint = folder / "fleet" / "queries" / query / "0"
+    (checkpoint / "metadata").write_text('{"id": "1"}')
+    for batch in range(batches):
+        (checkpoint / "offsets" / str(batch)).write_text("v1")
+
+
+def test_what_a_rollback_and_a_fork_would_do_again_is_told_by_the_checkpoints(
+    tmp_path: Path,
+) -> None:
+    fleet = Fleet(tmp_path / "fleet")
+    fleet.query("told", PLACE, reads=["/q/in"], sink=Sink(foreach_batch="m:f"))
+    fleet.query("kept", PLACE, reads=["/q/in"], sink=Sink("delta", {"path": "/d"}))
+    fleet.query("idle", PLACE, reads=["/q/in"], sink=Sink("kafka", {"topic": "t"}))
+    notes = fleet.noted(Graph.of(fleet._queries))
+    begun(tmp_path, "told", 7)
+    begun(tmp_path, "kept", 3)
+    checkpoint = GlobalCheckpoint(4, 0, 0, {"told": 4, "kept": 2, "idle": None}, {}, {}, {})
+    effects = not_taken_back(fleet.folder, notes, checkpoint)
+    assert [(e.query, e.first_batch, e.last_batch) for e in effects] == [("told", 5, 6)]
+    with pytest.raises(OutputNotTakenBack, match=r"told: foreachBatch m:f has had batches 5 to 6"):
+        check_consent(notes, effects, ["kept"], "/fleet")
+    check_consent(notes, effects, ["told"], "/fleet")
+    with pytest.raises(BadFleet, match="no query 'other' with a sink"):
+        check_consent(notes, effects, ["told", "other"], "/fleet")
+    shared = shared_outputs(notes, checkpoint)
+    assert [(e.query, e.first_batch, e.last_batch) for e in shared] == [
+        ("told", 5, None), ("kept", 3, None), ("idle", 0, None)
+    ]  # fmt: skip
 
 
 # -- how they are driven ----------------------------------------------------------------------

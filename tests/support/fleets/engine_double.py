@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -97,6 +97,10 @@ class EngineDouble:
         self.on_purpose: set[str] = set()
         """Ids of executors that were taken away on purpose."""
         self.requested: list[int] = []
+        self.shipped: list[Any] = []
+        """Functions of which executors get the code."""
+        self.functions: dict[str, tuple[Any, ...]] = {}
+        """By name, those with which it was started."""
         self.refuses: dict[str, str] = {}
         """Reasons by name."""
         self.cpu_s: dict[str, float] = {}
@@ -138,8 +142,12 @@ class EngineDouble:
     def arrange(self, order: Sequence[str]) -> None:
         self.arranged = list(order)
 
-    def start(self, query: Query, function: Any, checkpoint: str) -> QueryDouble:
+    def ship(self, functions: Iterable[Any]) -> None:
+        self.shipped += functions
+
+    def start(self, query: Query, checkpoint: str) -> QueryDouble:
         self.started.append(query.name)
+        self.functions[query.name] = query.functions
         if query.name in self.refuses:
             raise RuntimeError(self.refuses[query.name])
         self._runs += 1
