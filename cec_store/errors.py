@@ -30,6 +30,7 @@
     ├── RecoveryError             the log is sound but cannot rebuild this state
     ├── BadFleet                  (ValueError) a declaration that cannot run; nothing was started
     ├── NoGlobalCheckpoint        (LookupError) the fleet has none there, or lost what it needs
+    ├── OutputNotTakenBack        (ValueError) sinks of a fleet had batches that would be run again
     ├── WrongDeclaration          (ValueError) an operator is not of the class that it declares
     ├── StandbyRefused            (ValueError) this standby could not take over; nothing was fenced
     ├── NoSuchExecutor            (LookupError) Spark has no executor of this name, or not any more
@@ -200,6 +201,10 @@ class BadFleet(CecError, ValueError):
 
 class NoGlobalCheckpoint(CecError, LookupError):
     """The fleet has no global checkpoint there, or what it needs is not kept any more."""
+
+
+class OutputNotTakenBack(CecError, ValueError):
+    """Going back cannot take back what queries have written to sinks that are no queues."""
 
 
 class NoSuchExecutor(CecError, LookupError):

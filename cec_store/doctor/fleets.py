@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
-from cec_store.connectors.spark.fleet.declaration import queue_path
 from cec_store.connectors.spark.fleet.fleet_folder import FleetFolder
 from cec_store.connectors.spark.fleet.status import QueryStatus, message_of, queries_of
 from cec_store.connectors.spark.takeover.tenure import LEASE
@@ -37,11 +36,15 @@ def fleet_lines(folder: FleetFolder, look: Look) -> Iterator[Diagnosis]:
         yield fault("fleet", what, f"end it: `cec-store fleet rollback {folder.path} --yes`")
     if is_alive and (message := message_of(notes)):
         yield note("fleet", message, "bring executors back, or `cec-store fleet run --accept`")
+    if notes.missing.failure:
+        what = f"on_missing has failed: {notes.missing.failure}"
+        yield fault("fleet", what, "mend the command or function; it is run again by itself")
     for name in sorted(paused & {query.name for query in queries}):
         yield note("fleet", f"{name} is paused", f"`cec-store fleet resume {folder.path} {name}`")
     yield from filter(None, map(_query, queries))
     places = [folder.checkpoint_of(query.name, notes.generation) for query in notes.declared]
-    queues = {queue_path(q) for query in notes.declared for q in (*query.reads, query.writes)}
+    graph = notes.graph
+    queues = {*graph.read_queues, *graph.writers}
     for place in (*places, *sorted(queues)):
         for line in look(place):
             yield replace(line, place=place)

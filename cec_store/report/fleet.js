@@ -49,20 +49,27 @@ function figure(section, title, what) {
   return box;
 }
 
+/** Sources and sink of a query that are no queues, with their distance from the inputs. */
+const outer = (each) => [...each.sources.map((name) => [name, each.level - 1]), ...(each.sink === null ? [] : [[each.sink, each.level + 1]])];
+
 function graph() {
   const nodes = [
     ...queues.map((each) => ({ id: each.path, level: each.level, shape: "queue", kind: each.problem ? "queue broken" : "queue", title: nameOf(each.path), lines: [] })),
+    ...queries.flatMap((each) => outer(each).map(([name, level]) => ({ id: `outer ${name}`, level, shape: "queue", kind: "queue", title: text.safe(name), lines: ["no queue"] })))
+      .filter((node, place, all) => all.findIndex((other) => other.id === node.id) === place),
     ...queries.map((each) => ({ id: `query ${each.query}`, level: each.level, shape: "query", kind: KINDS[each.state], title: text.safe(each.query),
       lines: [each.expected_us !== null ? `held until ${clock(each.expected_us)}` : each.state,
         each.records_waiting ? `${records(each.records_waiting)} to read` : each.records_waiting === 0 ? "nothing left to read" : ""].filter(Boolean) })),
   ];
-  const edges = queries.flatMap((each) => [...each.reads.map((path) => [path, `query ${each.query}`]), [`query ${each.query}`, each.writes]]);
+  const edges = queries.flatMap((each) => [
+    ...[...each.reads, ...each.sources.map((name) => `outer ${name}`)].map((path) => [path, `query ${each.query}`]),
+    [`query ${each.query}`, each.sink === null ? each.writes : `outer ${each.sink}`]]);
   drawGraph(figure("graph", "The graph", "Queues are round, queries are boxes; data flows down."), "The graph of queries and queues", nodes, edges);
   const columns = ["query", "state", "waits for", "more executors", "until about", "priority", "cores", "batch", "to read", "oldest since", "reads", "writes"];
   table(figure("graph", "Queries", "Each after those that it reads."), "Queries", { columns, texts: [0, 1, 2, 10, 11], rows: queries.map((each) => [
     text.safe(each.query), each.state, text.safe(each.waits_for), each.arrivals === null ? "–" : text.whole(each.arrivals), until(each), each.priority === null ? "–" : text.whole(each.priority),
     each.cores === null ? "not known" : text.number(each.cores), each.batch === null ? "none" : text.whole(each.batch), records(each.records_waiting),
-    each.waiting_since_us === null ? "–" : clock(each.waiting_since_us), each.reads.map(nameOf).join(", "), nameOf(each.writes)]) }, true);
+    each.waiting_since_us === null ? "–" : clock(each.waiting_since_us), [...each.reads.map(nameOf), ...each.sources.map(text.safe)].join(", "), each.sink === null ? nameOf(each.writes) : text.safe(each.sink)]) }, true);
 }
 
 function inQueues() {

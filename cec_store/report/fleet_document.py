@@ -38,7 +38,7 @@ def report_on_fleet(folder: FleetFolder) -> Document:
     graph = notes.graph
     status = status_of(folder, time.time(), notes=notes)
     queues = opened_queues(folder, graph)
-    lags = lags_of(folder, notes, queues)
+    lags = lags_of(folder, notes, queues, is_driven=status.is_driven)
     levels = _levels(graph)
     outage = notes.situation.outage
     queries = [_query(item, graph, lags[item.name], levels) for item in status.queries]
@@ -73,18 +73,21 @@ def _levels(graph: Graph) -> dict[str, int]:
     """Return the distance of each query and each queue from the inputs, along the longest way."""
     levels = dict.fromkeys(graph.inputs, 0)
     for name, query in graph.queries.items():  # each after those that it reads
-        levels[name] = 1 + max(levels[path] for path in graph.reads(name))
-        levels[queue_path(query.writes)] = 1 + levels[name]
+        levels[name] = 1 + max((levels[path] for path in graph.reads(name)), default=0)
+        if query.sink is None:
+            levels[queue_path(query.writes)] = 1 + levels[name]
     return levels
 
 
 def _query(status: QueryStatus, graph: Graph, lag: QueryLag, levels: Mapping[str, int]) -> Document:
-    name = status.name
+    name, query = status.name, graph.queries[status.name]
     return {
         "query": name,
         "level": levels[name],
         "reads": list(graph.reads(name)),
-        "writes": queue_path(graph.queries[name].writes),
+        "writes": None if query.sink is not None else queue_path(query.writes),
+        "sources": [source.name for source in query.sources],
+        "sink": None if query.sink is None else query.sink.name,
         "state": status.state,
         "priority": status.priority,
         "cores": status.cores,

@@ -154,7 +154,7 @@ def fleet_figures(folder: FleetFolder) -> Iterator[Figure]:
         yield Figure("cec_fleet_queries", states[state], (state,))
     for query in status.queries:
         yield Figure("cec_fleet_query_failures", query.failures, (query.name,))
-    yield from _fleet_lags(folder, notes)
+    yield from _fleet_lags(folder, notes, status.is_driven)
     yield Figure("cec_fleet_executors", status.executors)
     yield Figure("cec_fleet_cores", status.cores)
     if status.checkpointed_us is not None:
@@ -162,13 +162,16 @@ def fleet_figures(folder: FleetFolder) -> Iterator[Figure]:
         yield Figure("cec_fleet_checkpoint_age_seconds", age_s)
 
 
-def _fleet_lags(folder: FleetFolder, notes: Notes) -> Iterator[Figure]:
-    """Yield the lag of each query whose input can be opened."""
+def _fleet_lags(folder: FleetFolder, notes: Notes, is_driven: bool) -> Iterator[Figure]:
+    """Yield the lag of each query of which it is known."""
     now_us = time.time_ns() // 1000
-    for name, lag in lags_of(folder, notes, opened_queues(folder, notes.graph)).items():
-        if lag.records_waiting is not None:
-            since_us = now_us if lag.waiting_since_us is None else lag.waiting_since_us
-            yield Figure("cec_fleet_query_lag_records", lag.records_waiting, (name,))
+    queues = opened_queues(folder, notes.graph)
+    for name, lag in lags_of(folder, notes, queues, is_driven=is_driven).items():
+        if lag.records_waiting is None:
+            continue
+        yield Figure("cec_fleet_query_lag_records", lag.records_waiting, (name,))
+        since_us = lag.waiting_since_us if lag.records_waiting else now_us
+        if since_us is not None:
             yield Figure("cec_fleet_query_waiting_seconds", _since_s(since_us, now_us), (name,))
 
 

@@ -36,6 +36,8 @@ ON_EXECUTORS = {
     **{f"Cluster.{name}": value for name, value in vars(Cluster).items()
        if inspect.isfunction(value) and not name.startswith("_")},
 }  # fmt: skip
+FLEETS = ("Fleet", "OnMissing", "Rules", "Shortage", "Sink", "Source")
+"""Of `cec_store.connectors.spark.fleet` what needs no session."""
 MOVING = ("adopt", "compare", "release", "repartition")
 IN_SPARK = ("configure", "follow", "keep_alive", "prometheus", "register", "standby", *MOVING)
 BIDS = pa.table(
@@ -172,9 +174,9 @@ def shop(tmp_path: Path) -> fleets.Fleet:
 
 
 @pytest.mark.usefixtures("shop")
-@pytest.mark.parametrize("name", ["Fleet", "Rules"])
+@pytest.mark.parametrize("name", FLEETS)
 def test_example_of_a_fleet(name: str, tmp_path: Path) -> None:
-    given = {"Fleet": fleets.Fleet, "Rules": fleets.Rules, "valid": valid, "dear": dear}
+    given = {name: getattr(fleets, name) for name in FLEETS} | {"valid": valid, "dear": dear}
     check(example_of(name, getattr(fleets, name), given, tmp_path))
 
 
@@ -243,7 +245,7 @@ def test_every_name_of_the_connector_has_an_example() -> None:
     tested = {*WITHOUT_SESSION, *IN_SPARK, "cluster"}
     assert tested == set(connector.__all__)
     assert len(ON_EXECUTORS) == 10
-    assert {"Fleet", "FleetDriver", "Rules"} == set(fleets.__all__)
+    assert {*FLEETS, "FleetDriver"} == set(fleets.__all__)
     every = [*(getattr(connector, name) for name in tested), *ON_EXECUTORS.values()]
     every += [getattr(fleets, name) for name in fleets.__all__]
     assert [each for each in every if ">>>" not in (inspect.getdoc(each) or "")] == []

@@ -93,8 +93,8 @@ ORDER = {
     "connectors.spark.progress": "history progress_file reported listening",
     "connectors.spark.moving": "plan spark_files state_job stored_rows moving comparing",
     "connectors.spark.fleet": """
-        rules declaration toml_file backoff costs recovery notes fleet_folder cuts history lags
-        checkpointing going_back running driver fleet status
+        rules functions outer missing declaration toml_file backoff costs recovery notes
+        fleet_folder cuts history lags checkpointing going_back running driver fleet status
     """,
     "connectors.spark.executors": """
         snapshot driver_side saved loads batch_loads migration planning tables showing adaptation

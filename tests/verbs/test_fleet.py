@@ -6,6 +6,7 @@ import signal
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from threading import Event, Thread
@@ -19,7 +20,12 @@ from cec_store.cli import app
 from cec_store.connectors.spark.fleet import checkpointing
 from cec_store.connectors.spark.fleet.driver import FleetDriver
 from cec_store.connectors.spark.fleet.fleet import Fleet
-from cec_store.connectors.spark.fleet.fleet_folder import CHECKPOINT, FleetFolder, Requests
+from cec_store.connectors.spark.fleet.fleet_folder import (
+    CHECKPOINT,
+    FleetFolder,
+    Requests,
+    redeploying,
+)
 from cec_store.recovery_plans.density import best_density
 from cec_store.standby.leases import leases_of
 from cec_store.verbs.fleet import fleet as verb
@@ -118,6 +124,23 @@ def test_one_query_is_paused_resumed_and_restarted(tmp_path: Path) -> None:
         assert (shown["c"]["state"], shown["c"]["waits_for"]) == ("paused", "fleet resume")
         assert document("resume", place, "c")["state"] != "paused"
         assert document("restart", place, "c", "--wait", "0", status=1)["state"] != "paused"
+        said = document("redeploy", place, "c", "--wait", "0", status=1)
+        assert (said["done"], said["problem"]) == (False, "")
+        notes = walk.driver.notes
+        failed = replace(notes.of("c"), code_failure="SyntaxError in line 7")
+        walk.fleet.folder.write(notes.having("c", failed), lambda: None)
+        walk.fleet.folder.withdraw(redeploying("c"))
+
+        def tried() -> None:
+            folder = FleetFolder(place)
+            while "c" not in folder.requests().redeploys:
+                time.sleep(0.05)
+            folder.withdraw(redeploying("c"))
+
+        driver = Thread(target=tried)
+        driver.start()
+        assert "its old code: SyntaxError in line 7" in run("redeploy", place, "c", status=1)
+        driver.join()
     assert walk.fleet.folder.requests().restarts == {"c"}
 
 

@@ -29,7 +29,7 @@ from cec_store.verbs.fleet.going_back import (
     rollback_verb,
 )
 from cec_store.verbs.fleet.monitor import FleetMonitor
-from cec_store.verbs.fleet.one_query import pause_verb, restart_verb, resume_verb
+from cec_store.verbs.fleet.one_query import pause_verb, redeploy_verb, restart_verb, resume_verb
 from cec_store.verbs.fleet.stopping import Sigterm
 from cec_store.verbs.spark.session import settings_of, spark_session
 
@@ -48,6 +48,7 @@ app.command("fork", epilog=_EXAMPLE + "fork fleets/sales fleets/trial")(fork_fle
 app.command("pause", epilog=_EXAMPLE + "pause fleets/sales totals")(pause_verb)
 app.command("resume", epilog=_EXAMPLE + "resume fleets/sales totals")(resume_verb)
 app.command("restart", epilog=_EXAMPLE + "restart fleets/sales totals")(restart_verb)
+app.command("redeploy", epilog=_EXAMPLE + "redeploy fleets/sales totals")(redeploy_verb)
 
 
 def _fleet_at(place: str, given: StorageOptions) -> Fleet:
@@ -142,7 +143,8 @@ def status_verb(
     folder = folder_of(path, storage_options)
     notes = folder.read()
     status = status_of(folder, time.time(), notes=notes)
-    lags = lags_of(folder, notes, opened_queues(folder, notes.graph))
+    queues = opened_queues(folder, notes.graph)
+    lags = lags_of(folder, notes, queues, is_driven=status.is_driven)
     screen = Screen()
     if as_json:
         queries = [{**asdict(query), **asdict(lags[query.name])} for query in status.queries]
@@ -151,9 +153,19 @@ def status_verb(
         _show(screen, status, lags)
 
 
+def _us(seconds: float) -> int:
+    return round(seconds * 1e6)
+
+
 def _show(screen: Screen, status: FleetStatus, lags: Mapping[str, QueryLag]) -> None:
     screen.line(f"{status.path}: {status.state}; driver {status.driver}")
     screen.line(f"{status.executors} executors with {status.cores:g} cores")
+    if status.missing_since_s is not None:
+        asked = "" if status.asked_s is None else f"; asked for {moment(_us(status.asked_s))}"
+        since = moment(_us(status.missing_since_s))
+        screen.line(f"{status.executors_missing} executors missing since {since}{asked}", "bold")
+    if status.ask_failure:
+        screen.line(f"on_missing has failed: {status.ask_failure}", "bold red")
     if status.message:
         screen.line(status.message, "bold")
     if status.checkpoint is None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
@@ -11,9 +13,12 @@ from cec_store.connectors.spark.fleet.going_back import (
     check_is_kept,
     finished,
     fork_fleet,
+    not_taken_back,
     roll_back,
+    shared_outputs,
 )
-from cec_store.connectors.spark.fleet.notes import GlobalCheckpoint
+from cec_store.connectors.spark.fleet.notes import GlobalCheckpoint, Notes
+from cec_store.connectors.spark.fleet.outer import OuterEffect
 from cec_store.connectors.spark.fleet.rules import KEEP_ALIVE
 from cec_store.connectors.spark.takeover.tenure import LEASE
 from cec_store.errors import NoGlobalCheckpoint
@@ -50,6 +55,15 @@ Number = Annotated[
     int | None, typer.Option("--checkpoint", min=0, help="The global checkpoint of this number.")
 ]
 
+Again = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--again",
+        metavar="QUERY",
+        help="A query whose sink, which is no queue, may get batches once more.",
+    ),
+]
+
 
 def _wanted(folder: FleetFolder, at: int | None, number: int | None) -> GlobalCheckpoint:
     """The newest one where neither is given."""
@@ -69,6 +83,7 @@ def rollback_verb(
     path: Folder,
     at: At = None,
     number: Number = None,
+    again: Again = None,
     yes: Yes = False,
     storage_options: StorageOptions = None,
     as_json: AsJson = False,
@@ -79,14 +94,16 @@ def rollback_verb(
     if not yes:
         checkpoint = _wanted(folder, at, number)
         check_is_kept(folder, notes, checkpoint)
-        _tell(Screen(), folder.path, checkpoint, None, as_json, is_done=False)
+        told = _Told(folder.path, None, notes, checkpoint)
+        _tell(told, not_taken_back(folder, notes, checkpoint), as_json, is_done=False)
         return
     with folder.leases().hold(LEASE, keep_alive=KEEP_ALIVE) as lease:
         # The last holder may have changed them since they were read.
         notes = finished(folder, folder.read(), lease.check)
         checkpoint = _wanted(folder, at, number)
-        roll_back(folder, notes, checkpoint, lease.check)
-    _tell(Screen(), folder.path, checkpoint, None, as_json, is_done=True)
+        effects = not_taken_back(folder, notes, checkpoint)
+        roll_back(folder, notes, checkpoint, lease.check, again or ())
+    _tell(_Told(folder.path, None, notes, checkpoint), effects, as_json, is_done=True)
 
 
 def fork_fleet_verb(
@@ -94,47 +111,64 @@ def fork_fleet_verb(
     new: Annotated[str, typer.Argument(metavar="NEW", help="The folder to make.")],
     at: At = None,
     number: Number = None,
+    again: Again = None,
     yes: Yes = False,
     storage_options: StorageOptions = None,
     as_json: AsJson = False,
 ) -> None:
     """Make a fleet of its own that goes on from a global checkpoint. The old one may run."""
     folder = folder_of(path, storage_options)
-    checkpoint = _wanted(folder, at, number)
+    checkpoint, notes = _wanted(folder, at, number), folder.read()
     if yes:
-        fork_fleet(folder, new, checkpoint)
+        fork_fleet(folder, new, checkpoint, again or ())
     else:
-        check_is_kept(folder, folder.read(), checkpoint)
-    _tell(Screen(), folder.path, checkpoint, folder.beside(new).path, as_json, is_done=yes)
+        check_is_kept(folder, notes, checkpoint)
+    told = _Told(folder.path, folder.beside(new).path, notes, checkpoint)
+    _tell(told, shared_outputs(notes, checkpoint), as_json, is_done=yes)
 
 
-def _tell(
-    screen: Screen,
-    path: str,
-    checkpoint: GlobalCheckpoint,
-    new: str | None,
-    as_json: bool,
-    *,
-    is_done: bool,
-) -> None:
+class _Told(NamedTuple):
+    """A fleet that goes back or is forked, and where to."""
+
+    path: str
+    new: str | None
+    notes: Notes
+    checkpoint: GlobalCheckpoint
+
+
+def _tell(told: _Told, effects: Sequence[OuterEffect], as_json: bool, *, is_done: bool) -> None:
+    screen, checkpoint = Screen(), told.checkpoint
+    queries = told.notes.graph.queries
+    sources = {
+        name: [source.name for source in query.sources]
+        for name, query in queries.items()
+        if query.sources
+    }
     if as_json:
         screen.document(
             {
-                "path": path,
-                "new": new,
+                "path": told.path,
+                "new": told.new,
                 "done": is_done,
                 "checkpoint": checkpoint.number,
                 "timestamp_us": checkpoint.at_us,
                 "batches": dict(checkpoint.batches),
+                "not_taken_back": [asdict(effect) for effect in effects],
+                "read_again": sources,
             }
         )
         return
     verb = "continues" if is_done else "would continue"
     screen.line(
-        f"{new or path}: {verb} from global checkpoint {checkpoint.number}, of "
+        f"{told.new or told.path}: {verb} from global checkpoint {checkpoint.number}, of "
         f"{format_timestamp_us(checkpoint.at_us)}"
     )
     for name, batch in checkpoint.batches.items():
-        screen.line(f"  {name}: {'anew' if batch is None else f'after batch {batch}'}")
+        at = "anew" if batch is None else f"after batch {batch}"
+        read = f"; reads {', '.join(sources[name])} from there on" if name in sources else ""
+        screen.line(f"  {name}: {at}{read}")
+    for effect in effects:
+        screen.line(f"not taken back: {effect}", "bold red")
     if not is_done:
-        screen.line("do it with --yes")
+        consent = "".join(f" --again {effect.query}" for effect in effects)
+        screen.line(f"do it with --yes{consent}")

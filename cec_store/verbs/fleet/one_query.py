@@ -1,4 +1,4 @@
-"""The verbs `cec-store fleet pause`, `resume` and `restart`: one query of a fleet that runs on."""
+"""The verbs `cec-store fleet pause`, `resume`, `restart`, `redeploy`: one query of a fleet."""
 
 from __future__ import annotations
 
@@ -56,6 +56,20 @@ def restart_verb(
     _say(fleet, query, is_done, as_json)
 
 
+def redeploy_verb(
+    path: Folder,
+    query: QueryName,
+    wait_s: WaitS = 60.0,
+    storage_options: StorageOptions = None,
+    as_json: AsJson = False,
+) -> None:
+    """Start one query of a fleet again with its module's code as it is now; the others run on."""
+    fleet = _asked(path, storage_options, lambda fleet: fleet.redeploy(query))
+    is_done = _waited(fleet, wait_s, lambda: query not in fleet.folder.requests().redeploys)
+    problem = fleet.folder.read().of(query).code_failure if is_done else ""
+    _say(fleet, query, is_done, as_json, problem)
+
+
 def _asked(path: str, given: StorageOptions, ask: Callable[[Fleet], None]) -> Fleet:
     """Return the fleet, once its driver is asked for something."""
     with wrong_use():
@@ -74,17 +88,22 @@ def _waited(fleet: Fleet, wait_s: float, is_done: Callable[[], bool]) -> bool:
     return is_done_now
 
 
-def _say(fleet: Fleet, query: str, is_done: bool, as_json: bool) -> None:
+def _say(
+    fleet: Fleet, query: str, is_done: bool, as_json: bool, problem: str | None = None
+) -> None:
     status = status_of(fleet.folder, time.time())
     (state,) = {seen.state for seen in status.queries if seen.name == query}
     screen = Screen()
     if as_json:
-        screen.document({"path": status.path, "query": query, "state": state, "done": is_done})
+        document = {"path": status.path, "query": query, "state": state, "done": is_done}
+        screen.document(document if problem is None else {**document, "problem": problem})
+    elif problem:
+        screen.line(f"{query} runs on with its old code: {problem}")
     elif not is_done:
         screen.line(f"{query}: the fleet's driver has not done it yet; it is {state}")
     elif not status.is_driven:
         screen.line(f"{query}: no driver is alive; the next one does as told")
     else:
         screen.line(f"{query}: {state}")
-    if not is_done:
+    if not is_done or problem:
         raise typer.Exit(1)

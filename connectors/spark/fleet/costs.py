@@ -14,6 +14,7 @@ from math import log
 from typing import Any
 
 from cec_store.connectors.spark.executors.loads import TASK_LOADS
+from cec_store.connectors.spark.fleet.outer import outer_lag
 from cec_store.errors import CecError
 from cec_store.partitioned.offsets import Positions
 
@@ -76,11 +77,18 @@ class CpuMeter:
         return seconds
 
 
-def is_caught_up(progress: Any) -> bool:
-    """Return True if no source is more records behind than the batch has taken from it."""
+def is_caught_up(progress: Any, *, takes_all: bool = False) -> bool:
+    """Return True if no source is more records behind than the batch has taken from it.
+
+    ``takes_all``: a batch takes all that is there from sources whose lag Spark does not say.
+    """
     for source in progress.sources:
-        behind = (source.metrics or {}).get("recordsBehindLatest")
-        if behind is None or int(behind) > _taken(source):
+        if "recordsBehindLatest" in (source.metrics or {}):
+            behind: int | None = int(source.metrics["recordsBehindLatest"])
+            taken = _taken(source)
+        else:
+            behind, taken = outer_lag(source).records, int(source.numInputRows)
+        if (not takes_all) if behind is None else behind > taken:
             return False
     return True
 
@@ -94,7 +102,7 @@ def _taken(source: Any) -> int:
         texts = (source.startOffset, source.endOffset)
         start, end = (Positions.of(json.loads(text) or {}) for text in texts)
     except (CecError, ValueError):
-        return 0  # of another kind of source, which no query of a fleet has
+        return 0
     if start.queue != end.queue:
         return 0
     return sum(offset - start.offsets.get(number, offset) for number, offset in end.offsets.items())

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property, reduce
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
-from importlib import import_module
-from typing import Any
 
+from cec_store.connectors.spark.fleet.functions import Function, check_function, place_of
+from cec_store.connectors.spark.fleet.outer import (
+    FILES,
+    Sink,
+    Source,
+    place_in,
+    why_not_replayable,
+)
 from cec_store.errors import BadFleet
 from cec_store.recovery_plans.topology import Operator, Topology
 from cec_store.storage.stores.by_url import name_of
@@ -20,9 +26,6 @@ OUTPUT_MODES = ("append", "update", "complete")
 # Schemes of one store: here the Hadoop names, by which Spark most often has it.
 _SAME_STORE = {"s3": "s3a", "gcs": "gs", "abfs": "abfss"}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-
-Function = Callable[..., Any]
-"""Function of a DataFrame for each queue that is read, in that order; returns what is written."""
 
 
 @dataclass(frozen=True)
@@ -35,10 +38,12 @@ class Query:
 
     name: str
     function: Function | str
-    """Or where it is: ``"module:name"``."""
+    """Function of a DataFrame for each queue and then each source that is read, in that order, or
+    where it is: ``"module:name"``; returns what is written."""
     reads: tuple[str, ...]
     """Queues, by path or URL."""
     writes: str
+    """Queue, by path or URL; empty where it has a sink."""
     priority: int | None = None
     """Priority of its output, for queries whose output people wait for; 1 by default where no
     query of the fleet reads it."""
@@ -49,6 +54,10 @@ class Query:
     """Cores that it keeps busy; measured unless it is given."""
     read_options: Mapping[str, str] = field(default_factory=dict)
     write_options: Mapping[str, str] = field(default_factory=dict)
+    sources: tuple[Source, ...] = ()
+    """Outer inputs, which are no queues."""
+    sink: Sink | None = None
+    """Outer output, in place of a queue."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
@@ -56,8 +65,7 @@ class Query:
                 f"{self.name!r} is no name of a query: 1 to 100 of A-Z a-z 0-9 . _ -, and the "
                 "first a letter or a digit"
             )
-        if not self.reads:
-            raise BadFleet(f"{self.name}: reads no queue")
+        self._check_edges()
         if self.priority is not None and (
             type(self.priority) is not int or self.priority not in PRIORITIES
         ):
@@ -73,48 +81,47 @@ class Query:
             raise BadFleet(f"{self.name}: every_s={self.every_s!r}; seconds, 0 or more")
         if self.cost is not None and not _is_amount(self.cost):
             raise BadFleet(f"{self.name}: cost {self.cost!r}; cores that it keeps busy, 0 or more")
-        if not callable(self.function) and not _is_place(self.function):
+        check_function(self.name, "function", self.function)
+
+    def _check_edges(self) -> None:
+        if not self.reads and not self.sources:
+            raise BadFleet(f"{self.name}: reads no queue, and no source")
+        if bool(self.writes) == (self.sink is not None):
             raise BadFleet(
-                f"{self.name}: function {self.function!r}; give a function, or where it is: "
-                '"module:name"'
+                f"{self.name}: writes a queue (writes) or what is none (sink), one of them"
             )
+        if self.sink is not None and self.write_options:
+            raise BadFleet(f"{self.name}: write_options are of a queue; give them to its sink")
+        for source in self.sources:
+            if why := why_not_replayable(source):
+                raise BadFleet(
+                    f"{self.name}: its source {source.name} cannot be replayed: {why}. After a "
+                    "failure or a rollback its rows would be lost; have something that keeps them "
+                    "take them in, such as a queue or Kafka, and read that"
+                )
 
     @property
     def place(self) -> str | None:
         """Return "module:name" of its function, for another process; ``None`` if it has none."""
-        if isinstance(self.function, str):
-            return self.function
-        module = getattr(self.function, "__module__", None)
-        name = getattr(self.function, "__qualname__", "<none>")
-        return f"{module}:{name}" if module not in (None, "__main__") and "<" not in name else None
+        return place_of(self.function)
+
+    @property
+    def functions(self) -> tuple[Function | str, ...]:
+        """Return its function, and that of its sink where it has one."""
+        called = None if self.sink is None else self.sink.foreach_batch
+        return (self.function,) if called is None else (self.function, called)
+
+    def having(self, function: Function, called: Function | None = None) -> Query:
+        """Return the query with other functions, as :attr:`functions` has them."""
+        sink = self.sink
+        if sink is not None and called is not None:
+            sink = replace(sink, foreach_batch=called)
+        return replace(self, function=function, sink=sink)
 
 
 def _is_amount(value: object) -> bool:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return is_number and 0 <= value < float("inf")  # type: ignore[operator]
-
-
-def _is_place(value: object) -> bool:
-    return isinstance(value, str) and re.fullmatch(r"[\w.]+:[\w.]+", value) is not None
-
-
-def function_of(query: Query) -> Function:
-    """Return the function that the query calls, imported if it is named.
-
-    Raises:
-        BadFleet: there is no such module, nothing of that name in it, or it is no function.
-    """
-    if not isinstance(query.function, str):
-        return query.function
-    module, _, name = query.function.partition(":")
-    try:
-        attribute: Any = reduce(getattr, name.split("."), import_module(module))
-    except (ImportError, AttributeError) as error:
-        raise BadFleet(f"{query.name}: no function {query.function}: {error}") from error
-    if not callable(attribute):
-        raise BadFleet(f"{query.name}: {query.function} is no function, but {attribute!r}")
-    function: Function = attribute
-    return function
 
 
 def absolute_path(path: str) -> str:
@@ -153,7 +160,8 @@ class Graph:
         """Make a graph of queries in any order.
 
         Raises:
-            BadFleet: none, a name given twice, a queue with two writers, or a cycle.
+            BadFleet: none, a name given twice, a queue with two writers, a cycle, or queries that
+                are joined by what is no queue.
         """
         named: dict[str, Query] = {}
         writers: dict[str, str] = {}
@@ -161,6 +169,8 @@ class Graph:
             if query.name in named:
                 raise BadFleet(f"two queries are called {query.name}")
             named[query.name] = query
+            if query.sink is not None:
+                continue
             queue = queue_path(query.writes)
             if (other := writers.setdefault(queue, query.name)) != query.name:
                 raise BadFleet(
@@ -169,6 +179,7 @@ class Graph:
                 )
         if not named:
             raise BadFleet("the fleet has no query")
+        _check_outer_places(named.values())
         before = {
             name: [writers[queue] for queue in map(queue_path, query.reads) if queue in writers]
             for name, query in named.items()
@@ -210,3 +221,28 @@ class Graph:
             )
             for name, query in self.queries.items()
         )
+
+
+def _check_outer_places(queries: Iterable[Query]) -> None:
+    """Raises :class:`BadFleet` where two queries meet at an outer place, unseen by every plan."""
+    writers: dict[tuple[str, str], str] = {}
+    for query in queries:
+        if query.sink is None or query.sink.foreach_batch is not None:
+            continue
+        place = place_in(query.sink.format, query.sink.options)
+        if place is None:
+            continue
+        other = writers.setdefault(place, query.name)
+        if other != query.name and query.sink.format in FILES:
+            raise BadFleet(
+                f"{other} and {query.name} both write files in {place[1]}: Spark drops batches of "
+                "one whose numbers the other has had; give each a path of its own"
+            )
+    for query in queries:
+        for source in query.sources:
+            place = place_in(source.format, source.options)
+            if place is not None and place in writers:
+                raise BadFleet(
+                    f"{query.name} reads {source.name}, which {writers[place]} writes: a plan and "
+                    "a global checkpoint know queues only; join them by one"
+                )

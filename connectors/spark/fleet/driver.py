@@ -14,15 +14,17 @@ from cec_store.connectors.spark.fleet import recovery
 from cec_store.connectors.spark.fleet.backoff import Failures
 from cec_store.connectors.spark.fleet.checkpointing import Holds, now_us, taken
 from cec_store.connectors.spark.fleet.costs import is_caught_up
-from cec_store.connectors.spark.fleet.declaration import function_of
 from cec_store.connectors.spark.fleet.fleet_folder import (
     CHECKPOINT,
     STOP,
     FleetFolder,
     Requests,
+    redeploying,
     restarting,
 )
+from cec_store.connectors.spark.fleet.functions import imported, read_anew
 from cec_store.connectors.spark.fleet.going_back import finished
+from cec_store.connectors.spark.fleet.missing import Asking, Missing, Shortage
 from cec_store.connectors.spark.fleet.notes import Notes, QueryNotes
 from cec_store.connectors.spark.fleet.running import Engine, Running, Seen
 from cec_store.errors import CecError, Fenced, Forked, NotAQueue, StorageError
@@ -73,7 +75,12 @@ class FleetDriver:
             self._graph = self._notes.graph
             self._lease.check()
             engine.discard_unfinished([self._checkpoint_of(name) for name in self._graph.queries])
-            self._functions = {n: function_of(q) for n, q in self._graph.queries.items()}
+            self._imported = {
+                name: query.having(*(imported(name, function) for function in query.functions))
+                for name, query in self._graph.queries.items()
+            }
+            hook = self._notes.on_missing
+            self._asking = None if hook is None else Asking(hook, engine.request)
             self._holds = Holds(folder, self._notes.consumer, self._graph)
             for error in self._holds.hold_all():
                 # The queries that read it say so when they start; the others go on.
@@ -146,19 +153,22 @@ class FleetDriver:
             return
         before = self._notes
         topology, rules = self._topology(), before.rules
+        executors = self._engine.executors()
+        taken_away = self._engine.taken_away(before.situation.executors.keys() - executors.keys())
         situation = recovery.observed(
-            before.situation, self._engine.executors(), now_s, topology, rules, self._planner
+            before.situation, executors, now_s, topology, rules, self._planner, taken_away
         )
         planned = situation.running(topology)
         queries_to_run = tuple(name for name in planned if name not in asked.paused)
         is_planned_anew = situation.outage != before.situation.outage
         if is_planned_anew and not self._is_held():
             return
-        self._notes = replace(before, situation=situation)
+        missing = self._seen_missing(len(executors), len(taken_away), now_s)
+        self._notes = replace(before, situation=situation, missing=missing)
         if is_planned_anew:
             self._write(now_s)
             _log.warning("%s: %s", self._folder.path, _said(situation, queries_to_run))
-        kept = set(queries_to_run) - asked.restarts
+        kept = set(queries_to_run) - asked.restarts - self._redeploy(asked)
         self._stop([name for name in self._running if name not in kept])
         for name in list(self._running):
             self._watch(name, now_s)
@@ -170,6 +180,7 @@ class FleetDriver:
         for name in queries_to_run:
             if name not in self._running:
                 self._start(name, now_s)
+        self._ask_for_missing(now_s)
         is_due = now_s - self._checkpointed_s >= rules.checkpoint_s
         if situation.outage is None and (is_due or asked.is_checkpoint_asked):
             self._checkpoint(now_s, is_asked=asked.is_checkpoint_asked)
@@ -240,9 +251,35 @@ class FleetDriver:
             before, self._engine.executors(), now_s, topology, self._notes.rules, self._planner
         )
         queries = {name: self._notes.of(name) for name in self._graph.queries}
-        self._notes = replace(self._notes, situation=situation, queries=queries)
+        # Its executors are still coming: from now on they are waited for.
+        missing = replace(self._notes.missing, since_s=None)
+        self._notes = replace(self._notes, situation=situation, queries=queries, missing=missing)
         self._checkpointed_s = now_s
         self._write(now_s)
+
+    def _seen_missing(self, present: int, taken_away: int, now_s: float) -> Missing:
+        hook, missing = self._notes.on_missing, self._notes.missing
+        missing = missing.seen(present, taken_away, now_s, hook.executors if hook else None)
+        failure = None if self._asking is None else self._asking.outcome()
+        return missing if failure is None else replace(missing, failure=failure)
+
+    def _ask_for_missing(self, now_s: float) -> None:
+        hook, missing = self._notes.on_missing, self._notes.missing
+        if hook is None or self._asking is None or not missing.is_due(now_s, hook):
+            return
+        if self._asking.is_under_way or missing.since_s is None:
+            return
+        situation = self._notes.situation
+        shortage = Shortage(
+            self._folder.path, missing.expected, len(situation.executors), situation.cores,
+            missing.since_s,
+        )  # fmt: skip
+        asked = replace(missing, asked_s=now_s, failure="")
+        # Noted first, so that a driver which dies asks no more often than it may.
+        self._notes = replace(self._notes, missing=asked)
+        self._write(now_s)
+        _log.warning("%s: %d executors are missing", self._folder.path, shortage.missing)
+        self._asking.begin(shortage)
 
     def _checkpoint_of(self, name: str) -> str:
         return self._folder.checkpoint_of(name, self._notes.generation)
@@ -253,7 +290,7 @@ class FleetDriver:
     def _watch(self, name: str, now_s: float) -> None:
         seen, notes = self._running[name].look(), self._notes.of(name)
         if seen.batch is not None and seen.batch != notes.batch:
-            notes = self._progressed(notes, seen, now_s)
+            notes = self._progressed(name, seen, now_s)
         if not seen.is_active:
             del self._running[name]
             failures = notes.failures.after(seen.failure, now_s, self._notes.rules)
@@ -261,12 +298,19 @@ class FleetDriver:
             _log.warning("%s: %s has failed: %s", self._folder.path, name, failures.reason)
         self._notes = self._notes.having(name, notes)
 
-    def _progressed(self, notes: QueryNotes, seen: Seen, now_s: float) -> QueryNotes:
+    def _progressed(self, name: str, seen: Seen, now_s: float) -> QueryNotes:
+        notes = self._notes.of(name)
+        sources = self._graph.queries[name].sources
+        takes_all = bool(sources) and all(source.takes_all for source in sources)
         cost = notes.cost
-        if self._notes.situation.outage is None and is_caught_up(seen.progress):
+        if self._notes.situation.outage is None and is_caught_up(
+            seen.progress, takes_all=takes_all
+        ):
             cost = cost.caught_up(now_s, self._notes.rules.cost_window_s)
-        failures = notes.failures.forgiven()
-        return replace(notes, cost=cost, batch=seen.batch, sources=seen.sources, failures=failures)
+        return replace(
+            notes, cost=cost, batch=seen.batch, sources=seen.sources,
+            failures=notes.failures.forgiven(), outer_lags=seen.outer_lags,
+        )  # fmt: skip
 
     def _spent(self) -> None:
         names = {query.run_id: name for name, query in self._running.items()}
@@ -280,7 +324,7 @@ class FleetDriver:
         notes = self._notes.of(name)
         if not notes.failures.may_start(now_s, self._notes.rules):
             return
-        query = self._graph.queries[name]
+        query = self._imported[name]
         try:
             missing = [queue for queue in self._graph.reads(name) if not self._is_there(queue)]
             if missing:
@@ -288,7 +332,7 @@ class FleetDriver:
                 self._notes = self._notes.having(name, notes)
                 return
             self._holds.hold(self._graph.reads(name))
-            started = self._engine.start(query, self._functions[name], self._checkpoint_of(name))
+            started = self._engine.start(query, self._checkpoint_of(name))
             self._running[name] = started
             notes = replace(notes, is_active=True, waits_for="", batch=None)
         except Exception as error:  # of the query's function, of Spark, or of a queue
@@ -297,15 +341,35 @@ class FleetDriver:
             _log.warning("%s: %s cannot start: %s", self._folder.path, name, failures.reason)
         self._notes = self._notes.having(name, notes)
 
+    def _redeploy(self, asked: Requests) -> set[str]:
+        """Read the code of these queries anew; return those of which it could be read."""
+        names = set()
+        for name in asked.redeploys & self._imported.keys():
+            query, failure = self._imported[name], ""
+            try:
+                functions = read_anew(name, *query.functions)
+                self._engine.ship(functions)
+                self._imported[name] = query.having(*functions)
+                names.add(name)
+            except CecError as error:
+                failure = str(error)
+                _log.warning("%s: %s keeps its code: %s", self._folder.path, name, failure)
+            notes = replace(self._notes.of(name), code_failure=failure)
+            if not failure:
+                notes = replace(notes, failures=Failures())
+            self._notes = self._notes.having(name, notes)
+        return names
+
     def _restart(self, asked: Requests) -> None:
         """Have queries that were stopped for it start at once, whatever has failed before."""
         for name in asked.restarts & self._graph.queries.keys():
             notes = replace(self._notes.of(name), failures=Failures())
             self._notes = self._notes.having(name, notes)
-        if asked.restarts and self._is_held():
+        done = [*map(restarting, asked.restarts), *map(redeploying, asked.redeploys)]
+        if done and self._is_held():
             try:
-                for name in asked.restarts:
-                    self._folder.withdraw(restarting(name))
+                for request in done:
+                    self._folder.withdraw(request)
             except StorageError as error:  # as with the lease; they are started once more then
                 _log.warning("%s: %s", self._folder.path, error)
 

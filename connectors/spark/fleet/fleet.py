@@ -10,16 +10,22 @@ from pathlib import Path
 from typing import Any
 
 from cec_store.connectors.spark.fleet.declaration import (
-    Function,
     Graph,
     Query,
     absolute_path,
-    function_of,
     queue_path,
 )
 from cec_store.connectors.spark.fleet.driver import PERIOD_S, STORE_PERIOD_S, FleetDriver
-from cec_store.connectors.spark.fleet.fleet_folder import FleetFolder, pausing, restarting
+from cec_store.connectors.spark.fleet.fleet_folder import (
+    FleetFolder,
+    pausing,
+    redeploying,
+    restarting,
+)
+from cec_store.connectors.spark.fleet.functions import Function, imported
+from cec_store.connectors.spark.fleet.missing import Missing, OnMissing
 from cec_store.connectors.spark.fleet.notes import Notes
+from cec_store.connectors.spark.fleet.outer import Sink, Source
 from cec_store.connectors.spark.fleet.recovery import Situation
 from cec_store.connectors.spark.fleet.rules import Rules
 from cec_store.connectors.spark.fleet.running import SparkEngine
@@ -52,13 +58,15 @@ class Fleet:
         rules: Rules | None = None,
         spark: Mapping[str, str] | None = None,
         storage_options: StorageOptions | None = None,
+        on_missing: OnMissing | None = None,
     ) -> None:
         """``folder``: what is kept of the fleet, on a disk that its drivers share, or in a store
         by URL, which outlives them.
 
         ``spark``: settings of the session, for ``cec-store fleet run``. ``storage_options``: of
         the folder's and the queues' fsspec file systems, where they are URLs, as pandas takes them;
-        they are not noted, and Spark has its own.
+        they are not noted, and Spark has its own. ``on_missing``: asks for executors when some are
+        missing.
 
         Raises:
             ValueError: no path, and no URL of a store that is known.
@@ -66,6 +74,7 @@ class Fleet:
         self.folder = FleetFolder(folder, storage_options)
         self._rules = rules
         self._spark = dict(spark or {})
+        self._on_missing = on_missing
         self._queries: list[Query] = []
 
     @classmethod
@@ -82,6 +91,7 @@ class Fleet:
             rules=declared.rules,
             spark=declared.spark,
             storage_options=storage_options,
+            on_missing=declared.on_missing,
         )
         fleet._queries = list(declared.queries)
         return fleet
@@ -94,7 +104,13 @@ class Fleet:
             NotAFleet: there is none.
         """
         notes = FleetFolder(folder, storage_options).read()
-        fleet = cls(folder, rules=notes.rules, spark=notes.spark, storage_options=storage_options)
+        fleet = cls(
+            folder,
+            rules=notes.rules,
+            spark=notes.spark,
+            storage_options=storage_options,
+            on_missing=notes.on_missing,
+        )
         fleet._queries = list(notes.declared)
         return fleet
 
@@ -103,27 +119,32 @@ class Fleet:
         name: str,
         function: Function | str,
         *,
-        reads: Sequence[str],
-        writes: str,
+        reads: Sequence[str] = (),
+        writes: str = "",
         priority: int | None = None,
         output_mode: str = "append",
         every_s: float = 0.0,
         cost: float | None = None,
         read_options: Mapping[str, str] | None = None,
         write_options: Mapping[str, str] | None = None,
+        sources: Sequence[Source] = (),
+        sink: Sink | None = None,
     ) -> Fleet:
         """Add a query; returns the fleet.
 
         Args:
-            function: Gets a streaming DataFrame for each queue of ``reads``, in that order, and
-                returns the one that is written. Or where it is: ``"module:name"``.
+            function: Gets a streaming DataFrame for each queue of ``reads`` and then each of
+                ``sources``, in that order, and returns the one that is written. Or where it is:
+                ``"module:name"``.
             writes: A queue that no other query of the fleet writes; made where there is none.
             priority: 1 to 10, of a query whose output somebody waits for. Without it, 1 where no
                 query reads that output, else none: then it runs for those that need it.
             every_s: Between the starts of two batches; 0: one after the other.
             cost: Cores that it keeps busy; measured where it is not given.
-            read_options: Of the source, for all that is read.
-            write_options: Of the sink.
+            read_options: Of the source, for all queues that are read.
+            write_options: Of the queue that is written.
+            sources: What it reads that is no queue.
+            sink: What it writes, in place of ``writes``, that is no queue.
 
         Raises:
             BadFleet: a value that is not allowed.
@@ -133,9 +154,9 @@ class Fleet:
         self._queries.append(
             Query(
                 # Whoever reads the notes may do so in another folder.
-                name, function, tuple(map(absolute_path, reads)), absolute_path(writes), priority,
-                output_mode, every_s, cost,
-                dict(read_options or {}), dict(write_options or {}),
+                name, function, tuple(map(absolute_path, reads)),
+                absolute_path(writes) if writes else "", priority, output_mode, every_s, cost,
+                dict(read_options or {}), dict(write_options or {}), tuple(sources), sink,
             )
         )  # fmt: skip
         return self
@@ -160,7 +181,10 @@ class Fleet:
                 "neither its folder nor a queue in a store"
             )
         for query in graph.queries.values():
-            function_of(query)
+            for function in query.functions:
+                imported(query.name, function)
+        if self._on_missing is not None and self._on_missing.call is not None:
+            imported("on_missing", self._on_missing.call)
         for queue in dict.fromkeys((*graph.read_queues, *graph.writers)):
             if newest_epoch(folder_at(queue, self.folder.options_of(queue))) is not None:
                 raise BadFleet(
@@ -207,6 +231,14 @@ class Fleet:
         A batch that was under way is run again, and is once in the queue. Raises as :meth:`pause`.
         """
         self.folder.ask(restarting(self._known(query)))
+
+    def redeploy(self, query: str) -> None:
+        """Have a query's function, and that of its sink, read anew from their modules' files.
+
+        Then it is stopped and started with them. It goes on with its old code where they cannot be
+        read: :attr:`.QueryNotes.code_failure` says why. Raises as :meth:`pause`.
+        """
+        self.folder.ask(redeploying(self._known(query)))
 
     def _known(self, query: str) -> str:
         names = [declared.name for declared in self._queries]
@@ -264,7 +296,13 @@ class Fleet:
             notes = self.folder.read()
         except NotAFleet:
             rules = self._rules or Rules()
-            return Notes(secrets.token_hex(16), tuple(self._queries), rules, spark=self._spark)
+            return Notes(
+                secrets.token_hex(16),
+                tuple(self._queries),
+                rules,
+                spark=self._spark,
+                on_missing=self._on_missing,
+            )
         known = {earlier_query.name: earlier_query for earlier_query in notes.declared}
         for name, query in graph.queries.items():
             if name not in known and self.folder.generations(name):
@@ -278,10 +316,17 @@ class Fleet:
                     f"{name}: reads other queues than before, and its checkpoint says how far it "
                     "is in those; give it another name"
                 )
-            if queue_path(before.writes) != queue_path(query.writes):
+            if [source.name for source in before.sources] != [
+                source.name for source in query.sources
+            ]:
                 raise BadFleet(
-                    f"{name}: writes another queue than before, which would lack what it has "
-                    "written so far; give it another name"
+                    f"{name}: reads other sources than before, and its checkpoint says how far it "
+                    "is in those; give it another name"
+                )
+            if _output(before) != _output(query):
+                raise BadFleet(
+                    f"{name}: writes another queue or sink than before, which would lack what it "
+                    "has written so far; give it another name"
                 )
         return replace(
             notes,
@@ -289,4 +334,13 @@ class Fleet:
             situation=Situation({}) if accept else notes.situation,
             rules=self._rules or notes.rules,
             spark=self._spark or notes.spark,
+            on_missing=self._on_missing,
+            missing=Missing() if accept else notes.missing,
         )
+
+
+def _output(query: Query) -> str:
+    if query.sink is None:
+        return queue_path(query.writes)
+    # New code may have the function at another place.
+    return query.sink.name if query.sink.foreach_batch is None else "foreachBatch"

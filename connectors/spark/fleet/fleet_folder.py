@@ -41,6 +41,7 @@ CHECKPOINT = "checkpoint"
 _PAUSE = "pause."
 """Behind it stands the name of the query; withdrawn when the query is to go on."""
 _RESTART = "restart."
+_REDEPLOY = "redeploy."
 VERSION = 1
 _FIRST_LAYOUT = "fleet.json"
 """File of the notes in the first layout, which replaced them in a folder on a disk."""
@@ -60,6 +61,11 @@ def pausing(query: str) -> str:
 def restarting(query: str) -> str:
     """Return the request to stop a query and start it again at once."""
     return _RESTART + query
+
+
+def redeploying(query: str) -> str:
+    """Return the request to start a query again with its code as it is now."""
+    return _REDEPLOY + query
 
 
 @dataclass(frozen=True)
@@ -85,6 +91,11 @@ class Requests:
     def restarts(self) -> frozenset[str]:
         """Names of the queries that are to be stopped and started again."""
         return self._behind(_RESTART)
+
+    @property
+    def redeploys(self) -> frozenset[str]:
+        """Names of the queries of which the code is to be read anew."""
+        return self._behind(_REDEPLOY)
 
     def _behind(self, prefix: str) -> frozenset[str]:
         return frozenset(n.removeprefix(prefix) for n in self.names if n.startswith(prefix))

@@ -8,7 +8,7 @@ step, and each step can be done twice, so whoever is killed in the middle is fin
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from cec_store.connectors.spark.checkpoint.fork import fork_as
@@ -25,8 +25,16 @@ from cec_store.connectors.spark.fleet.notes import (
     Notes,
     QueryNotes,
 )
+from cec_store.connectors.spark.fleet.outer import OuterEffect, outer_effects
 from cec_store.connectors.spark.fleet.recovery import Situation
-from cec_store.errors import NoGlobalCheckpoint, NotAQueue, OutOfRange
+from cec_store.errors import (
+    BadFleet,
+    NoGlobalCheckpoint,
+    NotACheckpoint,
+    NotAQueue,
+    OutOfRange,
+    OutputNotTakenBack,
+)
 from cec_store.ledger.reference_log import ReferenceLog
 from cec_store.log.positions import Bounds, check_queue, checked
 from cec_store.partitioned.by_reference.earlier import (
@@ -93,19 +101,69 @@ def _check_input(folder: FleetFolder, queue: str, offsets: tuple[int, ...]) -> N
         checked(Position(needed, number), Bounds(path, state.log_id.hex(), start, end))
 
 
+def not_taken_back(
+    folder: FleetFolder, notes: Notes, checkpoint: GlobalCheckpoint
+) -> tuple[OuterEffect, ...]:
+    """Return what a rollback to this global checkpoint cannot take back, by its queries."""
+    sinks = {name: query.sink for name, query in notes.graph.queries.items() if query.sink}
+    begun = {name: _last_begun(folder, name, notes.generation) for name in sinks}
+    return outer_effects(sinks, checkpoint.batches, begun)
+
+
+def _last_begun(folder: FleetFolder, name: str, generation: int) -> int | None:
+    path = folder.checkpoint_of(name, generation)
+    try:
+        return max(Checkpoint(path, folder.options_of(path)).logged_batches(), default=None)
+    except NotACheckpoint:
+        return None
+
+
+def check_consent(
+    notes: Notes, effects: Collection[OuterEffect], again: Collection[str], path: str
+) -> None:
+    """Check that all effects which cannot be taken back are consented to.
+
+    Raises:
+        BadFleet: ``again`` has the name of a query without a sink of its own.
+        OutputNotTakenBack: an effect of another query. Nothing was changed.
+    """
+    queries = notes.graph.queries
+    for name in again:
+        if name not in queries or queries[name].sink is None:
+            raise BadFleet(f"{path}: no query {name!r} with a sink that is no queue")
+    if missing := [effect for effect in effects if effect.query not in again]:
+        names = " ".join(f"--again {effect.query}" for effect in missing)
+        raise OutputNotTakenBack(
+            f"{path}: this cannot be taken back: {'; '.join(map(str, missing))}. Take it out of "
+            f"there by hand where it does harm, then consent to it by name: {names} (in Python "
+            "again=[…])"
+        )
+
+
 def roll_back(
-    folder: FleetFolder, notes: Notes, checkpoint: GlobalCheckpoint, check_lease: Callable[[], None]
+    folder: FleetFolder,
+    notes: Notes,
+    checkpoint: GlobalCheckpoint,
+    check_lease: Callable[[], None],
+    again: Collection[str] = (),
 ) -> Notes:
     """Bring queries and queues back to a global checkpoint; the notes after it.
 
     For the holder of the fleet's lease, while no query runs. What the queues had got since is
     deleted; readers outside the fleet that have had it are not told.
 
+    Args:
+        again: Names of queries whose sinks, which are no queues, may get their batches once more.
+
     Raises:
         NoGlobalCheckpoint: what it needs is not there any more; nothing was changed.
+        OutputNotTakenBack: a sink has had batches that are run again, and its query is not among
+            ``again``; nothing was changed.
+        BadFleet: a name of ``again`` is that of no query with such a sink; nothing was changed.
         Fenced: somebody else holds the lease by now, and finishes what was begun.
     """
     check_is_kept(folder, notes, checkpoint)
+    check_consent(notes, not_taken_back(folder, notes, checkpoint), again, folder.path)
     kept = [
         old_generation
         for name in notes.graph.queries
@@ -167,18 +225,37 @@ def _begun_anew(query: QueryNotes) -> QueryNotes:
     return replace(query, cost=cost, failures=Failures(), batch=None, is_active=False)
 
 
-def fork_fleet(folder: FleetFolder, new: AnyPath, checkpoint: GlobalCheckpoint) -> Notes:
+def shared_outputs(notes: Notes, checkpoint: GlobalCheckpoint) -> tuple[OuterEffect, ...]:
+    """Return the sinks that a fork would write to as well as the fleet that it is made of."""
+    effects = []
+    for name, query in notes.graph.queries.items():
+        if query.sink is not None and (shared := query.sink.shared()):
+            batch = checkpoint.batches[name]
+            first = 0 if batch is None else batch + 1
+            effects.append(OuterEffect(name, query.sink.name, first, None, shared))
+    return tuple(effects)
+
+
+def fork_fleet(
+    folder: FleetFolder, new: AnyPath, checkpoint: GlobalCheckpoint, again: Collection[str] = ()
+) -> Notes:
     """A fleet that goes on from a global checkpoint; this one is left alone, and may run.
 
     Its queries have checkpoints and queues of their own, below ``new``; inputs, which nobody in the
     fleet writes, are read by both. Until its notes are there, which is last, it is no fleet.
 
+    Args:
+        again: Names of queries whose sinks, which are no queues, both may write to.
+
     Raises:
         NoGlobalCheckpoint: what it needs is not there any more.
+        OutputNotTakenBack: a query that is not among ``again`` has such a sink.
+        BadFleet: a name of ``again`` is that of no such query.
         FileExistsError: there is something at ``new``.
     """
     notes = folder.read()
     check_is_kept(folder, notes, checkpoint)
+    check_consent(notes, shared_outputs(notes, checkpoint), again, folder.path)
     target = folder.beside(new)
     check_new_folder(folder_at(new, target.options_of(new)))
     graph = notes.graph
@@ -227,7 +304,8 @@ def _hold_inputs(
 
 def _moved(query: Query, places: dict[str, str]) -> Query:
     reads = tuple(places.get(queue_path(queue), queue) for queue in query.reads)
-    return replace(query, reads=reads, writes=places[queue_path(query.writes)])
+    writes = "" if query.sink is not None else places[queue_path(query.writes)]
+    return replace(query, reads=reads, writes=writes)
 
 
 def _of_fork(query: QueryNotes, places: dict[str, str]) -> QueryNotes:

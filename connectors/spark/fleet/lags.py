@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from cec_store.connectors.spark.fleet.declaration import Graph
+from cec_store.connectors.spark.fleet.declaration import Graph, Query
 from cec_store.connectors.spark.fleet.fleet_folder import FleetFolder
 from cec_store.connectors.spark.fleet.history import FleetHistory
-from cec_store.connectors.spark.fleet.notes import Notes
+from cec_store.connectors.spark.fleet.notes import Notes, QueryNotes
+from cec_store.connectors.spark.fleet.outer import OuterLag
 from cec_store.errors import CecError
 from cec_store.ledger.queue_state import QueueState
 from cec_store.ledger.reference_log import ReferenceLog
@@ -17,7 +18,7 @@ from cec_store.ledger.registrations import unread_times
 
 @dataclass(frozen=True)
 class QueryLag:
-    """Lag of one query behind the queues that it reads."""
+    """Lag of one query behind the queues and other sources that it reads."""
 
     records_waiting: int | None
     """Number of records that no batch of it has read; ``None``: it cannot be known."""
@@ -26,6 +27,8 @@ class QueryLag:
     1970; ``None``: there is none, or it cannot be known."""
     lag_problem: str = ""
     """Reason why it cannot be known."""
+    outer_lags: tuple[OuterLag, ...] = ()
+    """Lag behind each source that is no queue, as Spark said it of the last batch."""
 
 
 Opened = Mapping[str, QueueState | CecError]
@@ -45,10 +48,48 @@ def _opened(folder: FleetFolder, path: str) -> QueueState | CecError:
         return error
 
 
-def lags_of(folder: FleetFolder, notes: Notes, queues: Opened) -> dict[str, QueryLag]:
-    """Return the lag of each query, by its checkpoint and ``queues``, in any process."""
+def lags_of(
+    folder: FleetFolder, notes: Notes, queues: Opened, *, is_driven: bool
+) -> dict[str, QueryLag]:
+    """Return the lag of each query, by its checkpoint and ``queues``, in any process.
+
+    ``is_driven``: a driver is alive, so what Spark has told it of other sources counts.
+    """
     history = FleetHistory(folder, notes, notes.graph)
-    return {name: _lag(name, notes.graph, history, queues) for name in notes.graph.queries}
+    graph = notes.graph
+    return {
+        name: with_outer(_lag(name, graph, history, queues), query, notes.of(name), is_driven)
+        for name, query in graph.queries.items()
+    }
+
+
+def with_outer(lag: QueryLag, query: Query, notes: QueryNotes, is_driven: bool) -> QueryLag:
+    """Add to a query's lag behind its queues what Spark has said of its other sources.
+
+    Only of a query that runs: of one that does not, what it said once is no lag any more.
+    """
+    if not query.sources:
+        return lag
+    lag = replace(lag, outer_lags=notes.outer_lags)
+    if lag.lag_problem:
+        return lag
+    names = ", ".join(source.name for source in query.sources)
+    if not (is_driven and notes.is_active):
+        return _unknown(lag, f"only Spark tells of {names}, and this query does not run")
+    if len(notes.outer_lags) < len(query.sources):
+        return _unknown(lag, f"no batch has told of {names} yet")
+    silent = [outer.source for outer in notes.outer_lags if outer.records is None]
+    if silent:
+        return _unknown(lag, f"Spark does not say it of {', '.join(silent)}")
+    records = sum(outer.records or 0 for outer in notes.outer_lags)
+    # Since when those of an outer input have been there is nowhere said.
+    since_us = None if records else lag.waiting_since_us
+    return replace(lag, records_waiting=(lag.records_waiting or 0) + records,
+                   waiting_since_us=since_us)  # fmt: skip
+
+
+def _unknown(lag: QueryLag, problem: str) -> QueryLag:
+    return replace(lag, records_waiting=None, waiting_since_us=None, lag_problem=problem)
 
 
 def _lag(name: str, graph: Graph, history: FleetHistory, queues: Opened) -> QueryLag:

@@ -12,11 +12,12 @@ from typing import Any, TypeVar
 from cec_store.connectors.spark.fleet.backoff import Failures
 from cec_store.connectors.spark.fleet.costs import QueryCost
 from cec_store.connectors.spark.fleet.declaration import Graph, Query
+from cec_store.connectors.spark.fleet.functions import ELSEWHERE, place_of
+from cec_store.connectors.spark.fleet.missing import Missing, OnMissing
+from cec_store.connectors.spark.fleet.outer import OuterLag, Sink, Source
 from cec_store.connectors.spark.fleet.recovery import Outage, Situation
 from cec_store.connectors.spark.fleet.rules import Rules
 
-ELSEWHERE = "elsewhere:nowhere"
-"""Name in place of a function that no other process can find."""
 _Values = TypeVar("_Values")
 
 
@@ -33,6 +34,10 @@ class QueryNotes:
     is_active: bool = False
     waits_for: str = ""
     """Reason why the query does not run, for people; empty for one that runs."""
+    outer_lags: tuple[OuterLag, ...] = ()
+    """Lag behind each outer input, as Spark said it of the last batch; empty: it has said none."""
+    code_failure: str = ""
+    """Reason why its code could not be read anew when that was asked for last; else empty."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +69,8 @@ class Notes:
     since; microseconds since 1970."""
     written_s: float = 0.0
     """Wall clock."""
+    on_missing: OnMissing | None = None
+    missing: Missing = field(default_factory=Missing)
 
     @property
     def consumer(self) -> str:
@@ -109,14 +116,25 @@ class GlobalCheckpoint:
 
 def notes_json(notes: Notes) -> dict[str, Any]:
     """Return the notes as the JSON object in the fleet's folder."""
-    document = asdict(replace(notes, declared=()))
-    document["declared"] = [
-        {
-            **{query_field.name: getattr(query, query_field.name) for query_field in fields(query)},
-            "function": query.place,
-        }
-        for query in notes.declared
-    ]
+    document = asdict(replace(notes, declared=(), on_missing=None))
+    if notes.on_missing is not None:
+        call = notes.on_missing.call
+        place = None if call is None else place_of(call) or ELSEWHERE
+        document["on_missing"] = {**vars(notes.on_missing), "call": place}
+    document["declared"] = [_query_json(query) for query in notes.declared]
+    return document
+
+
+def _query_json(query: Query) -> dict[str, Any]:
+    document = {
+        **{query_field.name: getattr(query, query_field.name) for query_field in fields(query)},
+        "function": query.place,
+        "sources": [asdict(source) for source in query.sources],
+    }
+    if query.sink is not None:
+        function = query.sink.foreach_batch
+        place = None if function is None else place_of(function) or ELSEWHERE
+        document["sink"] = {**vars(query.sink), "foreach_batch": place}
     return document
 
 
@@ -127,6 +145,7 @@ def notes_of(document: Mapping[str, Any]) -> Notes:
         LookupError, TypeError, ValueError, AttributeError: it holds none.
     """
     situation, back = dict(document["situation"]), document["going_back"]
+    hook = document["on_missing"]
     outage = situation.pop("outage")
     return Notes(
         fleet_id=str(document["fleet_id"]),
@@ -144,6 +163,10 @@ def notes_of(document: Mapping[str, Any]) -> Notes:
         spark=dict(document["spark"]),
         checkpointed_us=_optional(document["checkpointed_us"]),
         written_s=float(document["written_s"]),
+        on_missing=None if hook is None else _made(
+            OnMissing, {**hook, "command": tuple(hook["command"])}
+        ),
+        missing=_made(Missing, document["missing"]),
     )  # fmt: skip
 
 
@@ -152,13 +175,24 @@ def _optional(value: object) -> int | None:
 
 
 def _query(values: Mapping[str, Any]) -> Query:
-    function = values["function"] or ELSEWHERE
-    return _made(Query, {**values, "function": function, "reads": tuple(values["reads"])})
+    sink = values["sink"]
+    return _made(
+        Query,
+        {
+            **values,
+            "function": values["function"] or ELSEWHERE,
+            "reads": tuple(values["reads"]),
+            "sources": tuple(_made(Source, source) for source in values["sources"]),
+            "sink": None if sink is None else _made(Sink, sink),
+        },
+    )
 
 
 def _query_notes(values: Mapping[str, Any]) -> QueryNotes:
     cost, failures = _made(QueryCost, values["cost"]), _made(Failures, values["failures"])
-    rest = {"cost": cost, "failures": failures, "sources": tuple(values["sources"])}
+    lags = tuple(_made(OuterLag, lag) for lag in values["outer_lags"])
+    sources = tuple(values["sources"])
+    rest = {"cost": cost, "failures": failures, "sources": sources, "outer_lags": lags}
     return _made(QueryNotes, {**values, **rest})
 
 

@@ -7,7 +7,7 @@ cores together. Queries are the partitions.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from cec_store.connectors.spark.fleet.rules import Rules
@@ -80,16 +80,27 @@ def observed(
     topology: Topology,
     rules: Rules,
     planner: Planner = best_density,
+    taken_away: Collection[str] = (),
 ) -> Situation:
-    """Return the situation after a look at the executors: their cores by id."""
+    """Return the situation after a look at the executors: their cores by id.
+
+    ``taken_away``: ids of those that are gone on purpose: they are not lost, and there were never
+    so many that count.
+    """
     gone = before.executors.keys() - executors.keys()
     come = executors.keys() - before.executors.keys()
+    on_purpose = gone & set(taken_away)
+    fewer_cores = sum(before.executors[executor] for executor in on_purpose)
+    outage = before.outage
+    if outage is not None and on_purpose:
+        outage = replace(outage, cores_before=max(0.0, outage.cores_before - fewer_cores))
     now = replace(
         before,
         executors=dict(executors),
-        lost=before.lost + len(gone),
-        cores_full=max(before.cores_full, sum(executors.values())),
-        executors_full=max(before.executors_full, len(executors)),
+        lost=before.lost + len(gone) - len(on_purpose),
+        cores_full=max(before.cores_full - fewer_cores, sum(executors.values())),
+        executors_full=max(before.executors_full - len(on_purpose), len(executors)),
+        outage=outage,
     )
     if not gone and not come and now.outage is not None:
         return now

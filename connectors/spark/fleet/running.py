@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import sys
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -11,7 +12,10 @@ from cec_store.connectors.spark.checkpoint.rewriting import hadoop_url
 from cec_store.connectors.spark.executors.adaptation import cores_of
 from cec_store.connectors.spark.executors.loads import is_of_batch
 from cec_store.connectors.spark.fleet.costs import CpuMeter
-from cec_store.connectors.spark.fleet.declaration import Function, Query, queue_path
+from cec_store.connectors.spark.fleet.declaration import Query, queue_path
+from cec_store.connectors.spark.fleet.functions import Function, imported
+from cec_store.connectors.spark.fleet.missing import is_on_purpose
+from cec_store.connectors.spark.fleet.outer import OuterLag, Sink, Source, outer_lag
 from cec_store.connectors.spark.fleet.rules import KEEP_ALIVE
 from cec_store.connectors.spark.takeover.tenure import check_session, enter
 from cec_store.standby.leases import Lease
@@ -49,6 +53,12 @@ class Seen:
         matches = [_SOURCE.fullmatch(source.description) for source in self.progress.sources]
         return tuple(queue_path(match[1]) if match else "" for match in matches)
 
+    @property
+    def outer_lags(self) -> tuple[OuterLag, ...]:
+        """Return the lag behind each source that is no queue, in Spark's order."""
+        sources = zip(self.progress.sources, self.sources, strict=True)
+        return tuple(outer_lag(source) for source, queue in sources if not queue)
+
 
 def _spark_name(path: str) -> str:
     """Return the path as a URL: Spark takes a bare path for one of HDFS, if that is its default."""
@@ -74,11 +84,17 @@ class Engine(Protocol):
 
     def executors(self) -> dict[str, float]: ...
 
+    def taken_away(self, gone: Collection[str]) -> frozenset[str]: ...
+
+    def request(self, executors: int) -> str: ...
+
     def spent(self) -> dict[str, float]: ...
 
     def arrange(self, order: Sequence[str]) -> None: ...
 
-    def start(self, query: Query, function: Function, checkpoint: str) -> Running: ...
+    def ship(self, functions: Iterable[Function]) -> None: ...
+
+    def start(self, query: Query, checkpoint: str) -> Running: ...
 
 
 class RunningQuery:
@@ -144,6 +160,33 @@ class SparkEngine:
             return {"driver": float(context.defaultParallelism)}
         return cores_of(self._session)
 
+    def taken_away(self, gone: Collection[str]) -> frozenset[str]:
+        """Return those of these executors that Spark or a user has given up on purpose."""
+        if not gone:
+            return frozenset()
+        known = self._session.sparkContext._jsc.sc().statusStore().executorList(False)
+        summaries = [known.apply(number) for number in range(known.size())]
+        return frozenset(
+            summary.id()
+            for summary in summaries
+            if summary.id() in gone
+            and summary.removeReason().isDefined()
+            and is_on_purpose(summary.removeReason().get())
+        )
+
+    def request(self, executors: int) -> str:
+        """Ask the cluster manager for so many executors in all; return why this was not done."""
+        context = self._session.sparkContext
+        if context.getConf().get("spark.dynamicAllocation.enabled", "false") == "true":
+            return "dynamic allocation asks for executors itself"
+        if context._jsc.sc().isLocal():
+            return "there is no cluster manager in local mode"
+        hosts = getattr(self._session._jvm.scala.collection.immutable, "Map$")
+        nowhere = getattr(hosts, "MODULE$").empty()
+        if context._jsc.sc().requestTotalExecutors(executors, 0, nowhere):
+            return ""
+        return "the cluster manager takes no requests for executors (requestTotalExecutors)"
+
     def spent(self) -> dict[str, float]:
         """Processor time of each query since the last call, in seconds, by run id."""
         return self._meter.read()
@@ -152,10 +195,20 @@ class SparkEngine:
         """Serve queries that are behind in this order, those that run already among them."""
         self._pools.arrange(self._session.sparkContext._jsc.sc(), list(order))
 
-    def start(self, query: Query, function: Function, checkpoint: str) -> RunningQuery:
-        """Start a query, or go on with it, from its checkpoint.
+    def ship(self, functions: Iterable[Function]) -> None:
+        """Have executors get the code of these functions' modules with each use.
 
-        What it reads it reads from the beginning of the queue, unless its options say otherwise.
+        Else Python's workers there would import the modules, and may have done so before.
+        """
+        from pyspark import cloudpickle
+
+        for name in {function.__module__ for function in functions}:
+            cloudpickle.register_pickle_by_value(sys.modules[name])  # type: ignore[no-untyped-call]
+
+    def start(self, query: Query, checkpoint: str) -> RunningQuery:
+        """Start a query, of which the functions are imported, or go on with it.
+
+        It reads queues and Kafka from their beginning, unless options say otherwise.
         Its jobs are in a scheduler pool of its own, where the session shares its cores out fairly:
         while it is behind its input, in one that gets what those leave that are in time.
         """
@@ -163,7 +216,8 @@ class SparkEngine:
         for queue in query.reads:
             reader = self._session.readStream.format("cec").option("startingOffsets", "earliest")
             frames.append(reader.options(**query.read_options).load(_spark_name(queue)))
-        writer = function(*frames).writeStream.format("cec").queryName(query.name)
+        frames += [self._read(source) for source in query.sources]
+        writer = imported(query.name, query.function)(*frames).writeStream.queryName(query.name)
         writer = writer.outputMode(query.output_mode)
         writer = writer.option("checkpointLocation", _spark_name(checkpoint))
         writer = writer.trigger(processingTime=f"{round(query.every_s * 1000)} milliseconds")
@@ -171,7 +225,24 @@ class SparkEngine:
         # The query's thread takes over what this one has.
         self._pools.enter(context, query.name, self._in_turn)
         try:
-            started = writer.options(**query.write_options).start(_spark_name(query.writes))
+            if query.sink is None:
+                writer = writer.format("cec").options(**query.write_options)
+                return RunningQuery(writer.start(_spark_name(query.writes)))
+            return RunningQuery(_into(writer, query.name, query.sink).start())
         finally:
             self._pools.leave(context)
-        return RunningQuery(started)
+
+    def _read(self, source: Source) -> Any:
+        reader = self._session.readStream.format(source.format)
+        if source.format == "kafka":
+            reader = reader.option("startingOffsets", "earliest")
+        if source.schema:
+            reader = reader.schema(source.schema)
+        return reader.options(**source.options).load()
+
+
+def _into(writer: Any, query: str, sink: Sink) -> Any:
+    """Return Spark's writer of a stream, with what the sink says."""
+    if sink.foreach_batch is not None:
+        return writer.options(**sink.options).foreachBatch(imported(query, sink.foreach_batch))
+    return writer.format(sink.format).options(**sink.options)

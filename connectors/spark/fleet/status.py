@@ -64,6 +64,14 @@ class FleetStatus:
     checkpoint_us: int | None
     checkpointed_us: int | None
     """Time at which it was taken, or was found last to have all that was done since."""
+    executors_missing: int
+    """Number of executors that there are to be, and are not there."""
+    missing_since_s: float | None
+    """Time since which some are missing, wall clock; ``None``: none is."""
+    asked_s: float | None
+    """Time at which the hook on_missing was run last, wall clock; ``None``: never."""
+    ask_failure: str
+    """Reason why that run has failed; empty where it has not."""
 
     @property
     def is_driven(self) -> bool:
@@ -90,7 +98,7 @@ def status_of(
         watch.close()
     is_alive = seen.sign is Sign.ALIVE
     newest = folder.newest_checkpoint()
-    situation = notes.situation
+    situation, missing = notes.situation, notes.missing
     outage = situation.outage
     state = "stopped" if not is_alive else "running" if outage is None else "recovering"
     return FleetStatus(
@@ -106,6 +114,10 @@ def status_of(
         None if newest is None else newest.number,
         None if newest is None else newest.at_us,
         None if newest is None else max(newest.at_us, notes.checkpointed_us or newest.at_us),
+        0 if missing.since_s is None else missing.expected - len(situation.executors),
+        missing.since_s,
+        missing.asked_s,
+        missing.failure,
     )
 
 

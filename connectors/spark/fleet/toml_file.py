@@ -8,12 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from cec_store.connectors.spark.fleet.declaration import Query
+from cec_store.connectors.spark.fleet.missing import OnMissing
+from cec_store.connectors.spark.fleet.outer import Sink, Source
 from cec_store.connectors.spark.fleet.rules import Rules
 from cec_store.errors import BadFleet
 
-_FILE = ("folder", "queries", "rules", "spark")
+_FILE = ("folder", "on_missing", "queries", "rules", "spark")
 _OF_QUERY = {field.name for field in fields(Query)} - {"name"}
-_NEEDED = ("function", "reads", "writes")
+_NEEDED = ("function",)
+_EITHER = (("reads", "sources"), ("writes", "sink"))
+"""Keys of which a query needs the first, unless it has the second."""
+_OF_SOURCE = {field.name for field in fields(Source)}
+_OF_SINK = {field.name for field in fields(Sink)}
 
 
 @dataclass(frozen=True)
@@ -25,6 +31,7 @@ class Declared:
     rules: Rules
     spark: Mapping[str, str]
     """Settings of the session."""
+    on_missing: OnMissing | None = None
 
 
 def read_toml(path: Path) -> Declared:
@@ -64,30 +71,53 @@ def declared(document: Mapping[str, Any], base: Path) -> Declared:
         ),
         _rules(_table("rules", document.get("rules", {}))),
         _options("spark", document.get("spark", {})),
+        _on_missing(document),
     )
 
 
 def _query(name: str, table: Mapping[str, Any], base: Path) -> Query:
     place = f"queries.{name}"
-    _check_keys(place, table, sorted(_OF_QUERY), _NEEDED)
-    reads = table["reads"]
+    needed = [key for key, other in _EITHER if other not in table]
+    _check_keys(place, table, sorted(_OF_QUERY), (*_NEEDED, *needed))
+    reads, sources = table.get("reads", []), table.get("sources", [])
     if not isinstance(reads, list):
         raise BadFleet(f"{place}.reads: a list of queues, not {reads!r}")
+    if not isinstance(sources, list):
+        raise BadFleet(f"{place}.sources: a list of tables, not {sources!r}")
     rest: dict[str, Any] = {key: table[key] for key in table.keys() - {*_NEEDED}}
     for key in ("read_options", "write_options"):
         rest[key] = _options(f"{place}.{key}", table.get(key, {}))
-    return Query(
-        name=name,
-        function=_text(f"{place}.function", table["function"]),
-        reads=tuple(_at(base, _text(f"{place}.reads", queue)) for queue in reads),
-        writes=_at(base, _text(f"{place}.writes", table["writes"])),
-        **rest,
+    if "sink" in rest:
+        rest["sink"] = Sink(**_outer(f"{place}.sink", rest["sink"], _OF_SINK, ()))
+    rest["reads"] = tuple(_at(base, _text(f"{place}.reads", queue)) for queue in reads)
+    rest["sources"] = tuple(
+        Source(**_outer(f"{place}.sources", source, _OF_SOURCE, ("format",))) for source in sources
     )
+    writes = _at(base, _text(f"{place}.writes", rest["writes"])) if "writes" in rest else ""
+    rest["writes"] = writes
+    return Query(name=name, function=_text(f"{place}.function", table["function"]), **rest)
+
+
+def _outer(place: str, value: object, known: set[str], needed: tuple[str, ...]) -> dict[str, Any]:
+    table = _table(place, value)
+    _check_keys(place, table, sorted(known), needed)
+    return {**table, "options": _options(f"{place}.options", table.get("options", {}))}
 
 
 def _rules(table: Mapping[str, Any]) -> Rules:
     _check_keys("rules", table, sorted(field.name for field in fields(Rules)), ())
     return Rules(**table)
+
+
+def _on_missing(document: Mapping[str, Any]) -> OnMissing | None:
+    if "on_missing" not in document:
+        return None
+    table = _table("on_missing", document["on_missing"])
+    _check_keys("on_missing", table, sorted(field.name for field in fields(OnMissing)), ())
+    command = table.get("command", [])
+    if not isinstance(command, list):
+        raise BadFleet(f"on_missing.command: {command!r}; give a list of texts")
+    return OnMissing(**{**table, "command": tuple(command)})
 
 
 def _check_keys(

@@ -24,8 +24,10 @@ def find_program(name: str, variables: Variables) -> Path | None:
     return Path(path) if path else None
 
 
-def run_program(command: Sequence[str | Path], timeout_s: float) -> tuple[int, str]:
-    """Exit status and all output, in order.
+def run_program(
+    command: Sequence[str | Path], timeout_s: float, variables: Variables | None = None
+) -> tuple[int, str]:
+    """Exit status and all output, in order; ``variables``: besides those of this process.
 
     Raises:
         OSError: it cannot be started.
@@ -38,6 +40,7 @@ def run_program(command: Sequence[str | Path], timeout_s: float) -> tuple[int, s
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             timeout=timeout_s,
+            env=None if variables is None else {**os.environ, **variables},
             text=True,
             errors="replace",
             check=False,

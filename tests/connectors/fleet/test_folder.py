@@ -11,13 +11,14 @@ from cec_store.connectors.spark.fleet.backoff import Failures
 from cec_store.connectors.spark.fleet.costs import QueryCost
 from cec_store.connectors.spark.fleet.declaration import Query
 from cec_store.connectors.spark.fleet.fleet_folder import STOP, FleetFolder
+from cec_store.connectors.spark.fleet.functions import ELSEWHERE
 from cec_store.connectors.spark.fleet.notes import (
-    ELSEWHERE,
     GlobalCheckpoint,
     GoingBack,
     Notes,
     QueryNotes,
 )
+from cec_store.connectors.spark.fleet.outer import OuterLag, Sink, Source
 from cec_store.connectors.spark.fleet.recovery import Outage, Situation
 from cec_store.connectors.spark.fleet.rules import Rules
 from cec_store.errors import CorruptLog, Fenced, NoGlobalCheckpoint, NotAFleet, UnsupportedVersion
@@ -27,6 +28,15 @@ NOTES = Notes(
     declared=(
         Query("a", "m:f", ("/in",), "/a", 3, "update", 1.5, 0.25, {"x": "1"}, {"y": "2"}),
         Query("b", "m:f", ("/a", "/in"), "/b"),
+        Query(
+            "c",
+            "m:f",
+            (),
+            "",
+            sources=(Source("kafka", {"subscribe": "t"}, "v int", True),),
+            sink=Sink("parquet", {"path": "/p"}),
+        ),
+        Query("d", "m:f", ("/a",), "", sink=Sink(foreach_batch="m:g")),
     ),
     rules=Rules(cap=0.5),
     generation=2,
@@ -43,6 +53,7 @@ NOTES = Notes(
             QueryCost(1.0, 10.0, 0.5, 99.0), Failures(2, 7.0, "why"), ("/in",), 17, True, "x"
         ),
         "b": QueryNotes(),
+        "c": QueryNotes(outer_lags=(OuterLag("KafkaV2[t]", 7), OuterLag("Rate", None))),
     },
     going_back=GoingBack(4, 3),
     spark={"spark.master": "local[2]"},

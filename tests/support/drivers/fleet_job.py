@@ -1,6 +1,7 @@
-"""A driver of the diamond fleet, to be killed: `fleet_job ORDER`.
+"""A driver of a fleet, to be killed: `fleet_job ORDER`.
 
-ORDER is JSON: `folder`, `master`, `costs`, `rules` and `conf`. Says `{"started": …}` on stdout, and
+ORDER is JSON: `folder`, `fleet` (a module of `support.fleets` that declares one, `diamond` by
+default), `master`, `costs`, `rules` and `conf`. Says `{"started": …}` on stdout, and
 `{"stopped": …}` where it was asked to stop.
 """
 
@@ -12,13 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from support.drivers.killed_job import say
-from support.fleets import diamond
+from support.fleets import diamond, members
 from support.spark import session as spark_session
 
 
 def main(order: dict[str, Any]) -> None:
     session = spark_session.start_session(order["master"], **order["conf"])
-    fleet = diamond.declared(Path(order["folder"]), order["costs"], **order["rules"])
+    module = {"diamond": diamond, "members": members}[order.get("fleet", "diamond")]
+    fleet = module.declared(Path(order["folder"]), order["costs"], **order["rules"])
     with fleet.start(session, period_s=0.25) as driver:
         say(started=driver.notes.generation)
         driver.wait()

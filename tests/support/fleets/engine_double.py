@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -40,6 +40,7 @@ class SourceDouble:
     metrics: dict[str, str] = field(default_factory=lambda: {"recordsBehindLatest": "0"})
     startOffset: str = "null"  # noqa: N815
     endOffset: str = "null"  # noqa: N815
+    latestOffset: str | None = None  # noqa: N815
 
 
 @dataclass
@@ -55,6 +56,8 @@ class QueryDouble:
     run_id: str
     reads: tuple[str, ...]
     checkpoint: str
+    outer: tuple[SourceDouble, ...] = ()
+    """Sources that are no queues, as Spark tells of them."""
     seen: Seen = field(default_factory=lambda: Seen(True))
     is_stopped: bool = False
 
@@ -69,7 +72,7 @@ class QueryDouble:
         self.seen = Seen(False, reason, self.seen.progress)
 
     def does(self, batch: int) -> None:
-        sources = [SourceDouble(f"cec[{queue}]") for queue in self.reads]
+        sources = [SourceDouble(f"cec[{queue}]") for queue in self.reads] + [*self.outer]
         self.seen = Seen(True, "", ProgressDouble(batch, sources))
 
     def idles(self, next_batch: int) -> None:
@@ -91,6 +94,13 @@ class EngineDouble:
         self.started: list[str] = []
         self.arranged: list[str] = []
         """In which order queries that are behind get what the others leave."""
+        self.on_purpose: set[str] = set()
+        """Ids of executors that were taken away on purpose."""
+        self.requested: list[int] = []
+        self.shipped: list[Any] = []
+        """Functions of which executors get the code."""
+        self.functions: dict[str, tuple[Any, ...]] = {}
+        """By name, those with which it was started."""
         self.refuses: dict[str, str] = {}
         """Reasons by name."""
         self.cpu_s: dict[str, float] = {}
@@ -107,6 +117,17 @@ class EngineDouble:
     def executors(self) -> dict[str, float]:
         return dict(self.there)
 
+    def taken_away(self, gone: Collection[str]) -> frozenset[str]:
+        return frozenset(self.on_purpose & set(gone))
+
+    def request(self, executors: int) -> str:
+        self.requested.append(executors)
+        return ""
+
+    def take_away(self, *numbers: int) -> None:
+        self.lose(*numbers)
+        self.on_purpose |= set(map(str, numbers))
+
     def lose(self, *numbers: int) -> None:
         for number in numbers:
             del self.there[str(number)]
@@ -121,8 +142,12 @@ class EngineDouble:
     def arrange(self, order: Sequence[str]) -> None:
         self.arranged = list(order)
 
-    def start(self, query: Query, function: Any, checkpoint: str) -> QueryDouble:
+    def ship(self, functions: Iterable[Any]) -> None:
+        self.shipped += functions
+
+    def start(self, query: Query, checkpoint: str) -> QueryDouble:
         self.started.append(query.name)
+        self.functions[query.name] = query.functions
         if query.name in self.refuses:
             raise RuntimeError(self.refuses[query.name])
         self._runs += 1

@@ -185,7 +185,7 @@ class PlainSpark(EngineDouble):
         self._dice = dice
         self.at_work: dict[str, PlainQuery] = {}
 
-    def start(self, query: Query, function: Any, checkpoint: str) -> Any:
+    def start(self, query: Query, checkpoint: str) -> Any:
         self.started.append(query.name)
         self._runs += 1
         self.at_work[query.name] = PlainQuery(query, checkpoint, self._dice, f"run {self._runs}")
