@@ -12,7 +12,7 @@ from cec_store.connectors.spark.executors.batch_loads import BatchLoads
 from cec_store.connectors.spark.executors.driver_side import DriverSide
 from cec_store.connectors.spark.executors.loads import LoadMeter, is_of_batch
 from cec_store.connectors.spark.executors.migration import order_all
-from cec_store.connectors.spark.executors.planning import placed, planned
+from cec_store.connectors.spark.executors.planning import crowded, placed, planned
 from cec_store.connectors.spark.executors.snapshot import PartitionId, Snapshot
 from cec_store.errors import CecError
 from cec_store.placement.loads import LoadHistory
@@ -51,6 +51,7 @@ class Adaptation:
         min_batches: int,
         rules: Rules,
         threshold: float,
+        spread: float,
         dry_run: bool,
         say: Callable[[str], object],
         on_scale: Callable[[int, tuple[str, ...]], object] | None,
@@ -66,6 +67,9 @@ class Adaptation:
         self._every_s = every_s
         self._rules = rules
         self._threshold = threshold
+        self._spread = spread
+        self._crowded: frozenset[str] = frozenset()
+        """Executors of which it was said that they break the spread."""
         self._dry_run = dry_run
         self._say = say
         self._on_scale = on_scale
@@ -159,10 +163,26 @@ class Adaptation:
             self._on_scale(plan.nodes_wanted, empty)
 
     def _place(self, snapshot: Snapshot) -> None:
-        for placing in placed(snapshot, self._history, self._threshold, self._freed):
+        placings = placed(
+            snapshot, self._history, self._threshold, self._freed, spread=self._spread
+        )
+        for placing in placings:
             self._say(str(placing))
             if not self._dry_run:
                 self._driver.place(placing.id, placing.executors)
+        if not placings:
+            self._tell_crowded(snapshot)
+
+    def _tell_crowded(self, snapshot: Snapshot) -> None:
+        """Tell once which executors break the spread where no placing would mend that."""
+        shares = crowded(snapshot, self._history, self._spread, self._freed)
+        if shares.keys() - self._crowded:
+            named = ", ".join(f"{name} has {share:.2f}" for name, share in sorted(shares.items()))
+            self._say(
+                f"spread {self._spread:g} is not kept by these loads: of the average load of "
+                f"replicas executor {named}"
+            )
+        self._crowded = frozenset(shares)
 
 
 def _id(group: object) -> PartitionId:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from cec_store.connectors.spark.executors.batch_loads import MIN_BATCHES
 from cec_store.connectors.spark.executors.driver_side import DriverSide
 from cec_store.connectors.spark.executors.loads import LoadMeter
 from cec_store.connectors.spark.executors.migration import await_all, order, order_all
-from cec_store.connectors.spark.executors.planning import loads_per_s, planned
+from cec_store.connectors.spark.executors.planning import check_spread, loads_per_s, planned
 from cec_store.connectors.spark.executors.saved import save
 from cec_store.connectors.spark.executors.showing import text_of
 from cec_store.connectors.spark.executors.snapshot import Move, PartitionId, Snapshot
@@ -166,6 +167,7 @@ class Cluster:
         min_batches: int = MIN_BATCHES,
         rules: Rules | None = None,
         threshold: float = 0.05,
+        spread: float = math.inf,
         dry_run: bool = False,
         say: Callable[[str], object] = print,
         on_scale: Callable[[int, tuple[str, ...]], object] | None = None,
@@ -182,6 +184,9 @@ class Cluster:
             rules: Thresholds of overload and underload; those of ``Rules`` without.
             threshold: θ: how much better another allocation of replicas has to be, as a share of
                 all load, before replicas are moved.
+            spread: Constraint 2: the partitions of which an executor has replicas load at most so
+                many times the average over executors. It is kept whatever θ is; where measured
+                loads do not allow it, ``say`` is told so.
             dry_run: Only say what would be done.
             say: Gets what is planned, as text.
             on_scale: Called with how many more executors are needed, and with those that own
@@ -190,16 +195,25 @@ class Cluster:
         Returns:
             What runs; stop it, or use it as a context manager.
 
+        Raises:
+            PlacementRefused: the spread is below 1, or below what these executors and replicas
+                allow whatever the loads are; nothing runs.
+            ValueError: ``every_s`` or ``min_batches`` is too small, or θ below 0.
+
         Examples:
             >>> with cluster.adapt(dry_run=True):
             ...     query.awaitTermination()
         """
         if every_s <= 0:
             raise ValueError(f"every_s must be above 0, not {every_s}")
+        if not threshold >= 0:
+            raise ValueError(f"threshold must be at least 0, not {threshold}")
+        check_spread(spread, self.snapshot())
         chosen = rules or Rules(scales=on_scale is not None)
         return Adaptation(
             self._session, self._driver, every_s=every_s, min_batches=min_batches,
-            rules=chosen, threshold=threshold, dry_run=dry_run, say=say, on_scale=on_scale,
+            rules=chosen, threshold=threshold, spread=spread, dry_run=dry_run, say=say,
+            on_scale=on_scale,
         )  # fmt: skip
 
     def place(self, query: Any, operator: int, partition: int, on: Sequence[str | int]) -> None:
