@@ -10,10 +10,11 @@ import org.apache.spark.internal.Logging
  *
  * @param isDraining whether Spark is decommissioning an executor
  * @param activeRuns the run ids of the queries that run
+ * @param limits read when the application began
  */
 private[cecstore] final class Driver(routing: Routing, isDraining: String => Boolean, activeRuns: () => Set[String],
-    clockMs: () => Long) extends Orders with Logging {
-  private val roster = new Roster(clockMs)
+    clockMs: () => Long, limits: ReplicaLimits) extends Orders with Logging {
+  private val roster = new Roster(clockMs, limits)
   private val places = new EvenPlaces(roster)
   private val migrations_ = new Migrations(roster, routing, clockMs)
   /** Executors that were removed; their ids are never given again. */
@@ -31,6 +32,7 @@ private[cecstore] final class Driver(routing: Routing, isDraining: String => Boo
     roster.heard(report, activeRuns())
     settle()
     migrations_.advance()
+    roster.warmUp(migrations_.of(_).map(_.to))
     roster.instructions(report.executor, report.seen, entry => migrations_.of(entry).map(_.to))
   }
 
@@ -113,7 +115,8 @@ private[cecstore] final class Driver(routing: Routing, isDraining: String => Boo
     named(entry) ++ Map[String, Any]("executor" -> there.id,
       "state" -> trouble.map(_.state).getOrElse(if (lag.isEmpty) "loading" else "warm"),
       "version" -> roster.replicaVersion(entry, there.id), "lag_versions" -> lag.orNull,
-      "memory_bytes" -> held.map(_.memoryBytes).sum, "reason" -> trouble.fold("")(_.reason))
+      "memory_bytes" -> held.map(_.memoryBytes).sum,
+      "reason" -> trouble.map(_.reason).orElse(roster.waitsFor(entry, there.id)).getOrElse(""))
   }).toSeq)
 
   override def migrations: Seq[Document] = synchronized(migrations_.all.map(_.document))

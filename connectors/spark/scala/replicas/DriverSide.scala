@@ -13,7 +13,8 @@ import scala.jdk.CollectionConverters._
 private[cecstore] final class DriverSide(context: SparkContext) extends Logging {
   import DriverSide._
 
-  private val driver = new Driver(new CoordinatorRouting(context.env), isDraining, () => activeRuns, () => System.currentTimeMillis())
+  private val driver = new Driver(new CoordinatorRouting(context.env), isDraining, () => activeRuns,
+    () => System.currentTimeMillis(), ReplicaLimits.parse(context.conf.getOption))
   @volatile private var isStopped = false
   private val ticking = new Thread(() => tickOn(), "cec-replicas-driver")
 

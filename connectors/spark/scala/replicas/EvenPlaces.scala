@@ -36,7 +36,7 @@ private[cecstore] final class EvenPlaces(roster: Roster) {
   private def leaving(entry: PartitionEntry, placed: Vector[String]): Vector[String] = {
     def isFull(id: String) = roster.executors.get(id).exists(_.held.valuesIterator.exists(_.state == ReplicaHost.NoRoom))
     entry.targets.filter(id => !placed.contains(id) && roster.lag(entry, id).nonEmpty && !isFull(id))
-      .take(placed.count(roster.lag(entry, _).isEmpty))
+      .take(placed.count(!roster.isWarm(entry, _)))
   }
 
   private def filled(entry: PartitionEntry, kept: Vector[String], wanted: Int): Vector[String] =
@@ -49,7 +49,7 @@ private[cecstore] final class EvenPlaces(roster: Roster) {
 
   /** One more than wanted is there until it is warm: then the one on the fullest executor goes. */
   private def withoutSurplus(entry: PartitionEntry, targets: Vector[String], wanted: Int): Vector[String] =
-    if (targets.size <= wanted || entry.placed.nonEmpty || targets.exists(roster.lag(entry, _).isEmpty)) targets
+    if (targets.size <= wanted || entry.placed.nonEmpty || !targets.forall(roster.isWarm(entry, _))) targets
     else targets.filter(_ != targets.maxBy(load))
 
   /** A newcomer gets a replica of whoever has two more than it: one at a time, and the old one stays until that is warm. */

@@ -78,7 +78,7 @@ private[cecstore] final class Migrations(roster: Roster, routing: Routing, clock
     else if (there.isEmpty) fail(migration, s"executor ${migration.to} is gone")
     else if (there.get.isDraining) fail(migration, s"executor ${migration.to} is being decommissioned")
     else {
-      if (migration.state == CatchingUp && roster.lag(entry, migration.to).exists(_ <= LagVersionsMax)) migration.state = Locating
+      if (migration.state == CatchingUp && roster.isWarm(entry, migration.to)) migration.state = Locating
       if (migration.state == Locating) locate(migration, there.get)
     }
   }
@@ -100,7 +100,7 @@ private[cecstore] final class Migrations(roster: Roster, routing: Routing, clock
       // What the old owner keeps becomes the replica of the new one (Algorithm 1, line 7), unless there are warm ones
       // elsewhere: in place of such a one it would make that executor load another, to have as many as the others.
       val back = migration.from.filter(id => entry.placed.isEmpty && roster.executors.get(id).exists(!_.isDraining))
-      val (warm, cold) = entry.targets.filter(_ != migration.to).partition(roster.lag(entry, _).nonEmpty)
+      val (warm, cold) = entry.targets.filter(_ != migration.to).partition(roster.isWarm(entry, _))
       if (entry.targets.contains(migration.to) || back.nonEmpty)
         entry.targets = (warm ++ back ++ cold).distinct.take(math.max(1, entry.replicas))
       entry.hasArrived = true
@@ -130,7 +130,5 @@ private[cecstore] object Migrations {
   val Done = "done"
   val Failed = "failed"
   val Cancelled = "cancelled"
-  /** A query that never pauses makes the next version while the last one is followed. */
-  private val LagVersionsMax = 1L
   private val EndedMax = 1000
 }

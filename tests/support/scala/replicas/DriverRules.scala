@@ -19,6 +19,10 @@ object DriverRules {
     "CPA needs a warm replica" -> assisted,
     "the replica that CPA goes to is kept, wanted or not" -> assistedByLeftOver,
     "CPAL changes the location once the replica has caught up" -> lowLatency,
+    "a replica that lacks more than a warm one may is not warm" -> notWarm,
+    "so many replicas are loaded at a time, those that partitions go to first" -> warmUps,
+    "a replica without room, or with a provider's state, takes nobody's turn" -> turns,
+    "settings that are not allowed are refused by name" -> limitsRefused,
     "the old owner keeps its state as the replica" -> swapped,
     "a warm replica elsewhere stays when its partition moves" -> warmElsewhere,
     "a migration to an executor that is lost fails" -> targetLost,
@@ -175,6 +179,82 @@ object DriverRules {
     Check.equal("sent too early", sent.toSeq, Nil)
     holds(2, 0, 4)
     Check.equal("sent", sent.map(_._2).toSeq, Seq("2"))
+  }
+
+  private def notWarm(fleet: Fleet): Unit = {
+    import fleet._
+    for ((limit, lag) <- Seq(0L -> 0, 3L -> 3)) {
+      val other = new Fleet
+      other.limits = ReplicaLimits(warmLagVersions = limit)
+      import other.{driver, holds, join, owns, place, sent, targets}
+      join(4)
+      owns(0, 0, 9)
+      place(0, "1")
+      holds(1, 0, 9)
+      place(0, "2")
+      holds(2, 0, 9 - lag - 1)
+      Check.equal("the one that is replaced stays", targets, Seq(0 -> "2", 0 -> "1"))
+      driver.move(Run, 0, 0, "2", "cpal")
+      Check.equal("sent too early", sent.toSeq, Nil)
+      holds(2, 0, 9 - lag)
+      Check.equal("sent", sent.map(_._2).toSeq, Seq("2"))
+    }
+  }
+
+  private def warmUps(fleet: Fleet): Unit = {
+    import fleet._
+    limits = ReplicaLimits(warmUps = 2)
+    join(4)
+    def loading = (0 until 4).flatMap(e => wanted(e).map(w => w.key.partition -> e))
+    (0 until 4).foreach(p => owns(0, p, 5))
+    val begun = loading
+    Check.equal("at a time", begun.size, 2)
+    val waits = driver.replicas.filter(_("reason").toString.contains("replicaWarmUps = 2")).map(r => r("partition") -> r("state"))
+    Check.equal("those that wait", waits.size, 2)
+    Check.that(s"their states: $waits", waits.forall(_._2 == "loading"))
+    // One that waits is ordered to move: it is the next, before the one that has waited for as long.
+    val last = waits.last._1.asInstanceOf[Int]
+    val to = targets.toMap.apply(last)
+    driver.move(Run, 0, last, to, "cpal")
+    Check.equal("before a turn is free", loading.toSet, begun.toSet)
+    val (partition, executor) = begun.head
+    holds(executor, partition, 5)
+    Check.equal("in its place", loading.toSet - (partition -> executor), Set(begun(1), last -> to.toInt))
+    Check.that("a warm one is followed", loading.contains(partition -> executor))
+    // A replica that is not wanted any more gives its turn back.
+    place(begun(1)._1)
+    Check.equal("all have begun", loading.size, 3)
+  }
+
+  private def turns(fleet: Fleet): Unit = {
+    import fleet._
+    limits = ReplicaLimits(warmUps = 1)
+    join(3)
+    owns(0, 0, 5)
+    owns(0, 1, 5)
+    owns(0, 2, 5)
+    place(0, "1")
+    place(1, "1")
+    Check.equal("first", wanted(1).map(_.key.partition), Seq(0))
+    holds(1, 0, -1, "no_room")
+    Check.equal("both", wanted(1).map(_.key.partition).toSet, Set(0, 1))
+    // Executor 2 had partition 2 before: what its provider has left needs no load.
+    owns(2, 2, 4)
+    owns(0, 2, 6)
+    place(2, "2")
+    Check.equal("left over", wanted(2).map(_.key.partition), Seq(2))
+  }
+
+  private def limitsRefused(fleet: Fleet): Unit = {
+    val prefix = "spark.sql.streaming.stateStore.cec."
+    def parsed(name: String, text: String) = ReplicaLimits.parse(key => Option.when(key == prefix + name)(text))
+    Check.equal("defaults", ReplicaLimits.parse(_ => None), ReplicaLimits(1, 0))
+    Check.equal("given", parsed("replicaWarmUps", " 7 "), ReplicaLimits(1, 7))
+    Check.equal("given", parsed("replicaWarmLagVersions", "0"), ReplicaLimits(0, 0))
+    for ((name, text) <- Seq("replicaWarmUps" -> "-1", "replicaWarmUps" -> "10001", "replicaWarmLagVersions" -> "few")) {
+      val said = try { parsed(name, text); "" } catch { case refused: Exception => refused.getMessage }
+      Check.that(said, said.contains(s"$prefix$name = $text: a whole number from 0 to "))
+    }
   }
 
   private def swapped(fleet: Fleet): Unit = {
@@ -389,10 +469,12 @@ final class Fleet {
   private val owned = mutable.Map.empty[Int, Map[StoreKey, Report.Owned]].withDefaultValue(Map.empty)
   private val held = mutable.Map.empty[Int, Map[StoreKey, Report.Held]].withDefaultValue(Map.empty)
 
-  private[cecstore] val driver = new Driver(new Routing {
+  /** Set before anything is told. */
+  private[cecstore] var limits = ReplicaLimits()
+  private[cecstore] lazy val driver = new Driver(new Routing {
     override def send(runId: String, key: StoreKey, host: String, executor: String): Unit = { table(key) = executor; sent += key -> executor }
     override def where(runId: String, key: StoreKey): Option[String] = table.get(key)
-  }, decommissioned.contains, () => active.toSet, () => 0L)
+  }, decommissioned.contains, () => active.toSet, () => 0L, limits)
 
   private[cecstore] def key(partition: Int, store: String): StoreKey = StoreKey("root", 0, partition, store)
 
