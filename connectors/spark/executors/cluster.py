@@ -11,13 +11,18 @@ import pyarrow as pa
 from cec_store.connectors.spark.executors.adaptation import Adaptation, cores_of
 from cec_store.connectors.spark.executors.batch_loads import MIN_BATCHES
 from cec_store.connectors.spark.executors.driver_side import DriverSide
+from cec_store.connectors.spark.executors.events import events_of
 from cec_store.connectors.spark.executors.loads import LoadMeter
 from cec_store.connectors.spark.executors.migration import await_all, order, order_all
 from cec_store.connectors.spark.executors.planning import check_spread, loads_per_s, planned
 from cec_store.connectors.spark.executors.saved import save
 from cec_store.connectors.spark.executors.showing import text_of
 from cec_store.connectors.spark.executors.snapshot import Move, PartitionId, Snapshot
-from cec_store.connectors.spark.executors.tables import table_of_moves, table_of_partitions
+from cec_store.connectors.spark.executors.tables import (
+    table_of_events,
+    table_of_moves,
+    table_of_partitions,
+)
 from cec_store.errors import NoSuchPartition
 from cec_store.placement.plans import Plan, Rules
 from cec_store.storage.paths import AnyPath
@@ -47,8 +52,8 @@ class Cluster:
         return self._driver.snapshot()
 
     def save(self, path: AnyPath) -> None:
-        """Write what there is now to a local file, of which ``cec-store report --cluster`` makes a
-        page: whole or not at all, in place of what was there.
+        """Write what there is now, and what has happened, to a local file: whole or not at all, in
+        place of what was there. ``cec-store report --cluster`` makes a page of it.
 
         Raises:
             SparkUnavailable: the session has been stopped; the file is as it was.
@@ -59,7 +64,8 @@ class Cluster:
         """
         context = self._session.sparkContext
         status = self._driver.status()
-        save(path, status, self._names(), context.appName, context.applicationId)
+        events = self._driver.events()
+        save(path, status, events, self._names(), context.appName, context.applicationId)
 
     def partitions(self) -> pa.Table:
         """A row for each partition, with the replica that lacks least; nulls where there is none.
@@ -82,6 +88,22 @@ class Cluster:
             [{'partition': 1, 'source': '1', 'target': '0', 'state': 'done'}]
         """
         return table_of_moves(self.snapshot())
+
+    def events(self) -> pa.Table:
+        """A row for each thing that has happened, the oldest first; ``at_ms`` since 1970.
+
+        ``kind`` says what: an executor joined, is being decommissioned or was lost; a partition has
+        come to an executor or lost it; a replica was placed, has become warm, was evicted or
+        dropped; a migration was ordered or has ended. ``source`` is where a partition comes from.
+
+        The last 2,000 are kept; ``number`` counts all of them, so that a reader who comes again
+        knows which are new.
+
+        Examples:
+            >>> cluster.events().select(["kind", "partition", "executor"]).to_pylist()[0]
+            {'kind': 'executor_joined', 'partition': None, 'executor': '0'}
+        """
+        return table_of_events(events_of(self._driver.events()))
 
     def migrate(
         self,

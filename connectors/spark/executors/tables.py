@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict
 
 import pyarrow as pa
 
+from cec_store.connectors.spark.executors.events import Event
 from cec_store.connectors.spark.executors.snapshot import Snapshot
 
 _PARTITION = [("query", pa.string()), ("operator", pa.int64()), ("partition", pa.int32())]
@@ -39,6 +41,20 @@ _MOVES = pa.schema(
 )
 
 
+_EVENTS = pa.schema(
+    [
+        ("number", pa.int64()),
+        ("at_ms", pa.int64()),
+        ("kind", pa.string()),
+        *_PARTITION,
+        ("executor", pa.string()),
+        ("source", pa.string()),
+        ("move", pa.int64()),
+        ("reason", pa.string()),
+    ]
+)
+
+
 def table_of_partitions(snapshot: Snapshot) -> pa.Table:
     """A row for each partition, with the replica that lacks least; nulls where there is none."""
     rows = []
@@ -66,3 +82,12 @@ def table_of_moves(snapshot: Snapshot) -> pa.Table:
         row = asdict(move)
         rows.append({**row.pop("id"), **row})
     return pa.Table.from_pylist([{n: r[n] for n in _MOVES.names} for r in rows], _MOVES)
+
+
+def table_of_events(events: Iterable[Event]) -> pa.Table:
+    """Return a row for each event, the oldest first; nulls for the partition of an executor's."""
+    rows = []
+    for event in events:
+        row = asdict(event)
+        rows.append({**(row.pop("id") or {}), **row})
+    return pa.Table.from_pylist([{n: r.get(n) for n in _EVENTS.names} for r in rows], _EVENTS)

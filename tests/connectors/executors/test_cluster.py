@@ -1,10 +1,13 @@
 """`spark.cluster` against documents of the driver side: what it tells, orders and refuses."""
 
+import re
 from typing import Any
 
 import pytest
 
 from cec_store.connectors import spark
+from cec_store.connectors.spark.executors.events import KINDS
+from cec_store.connectors.spark.setup.compiler import SOURCES
 from cec_store.errors import (
     MigrationFailed,
     MigrationRefused,
@@ -16,6 +19,7 @@ from cec_store.errors import (
 from support.spark.driver_double import (
     QUERY,
     DriverDouble,
+    event,
     executor,
     migration,
     partition,
@@ -149,6 +153,39 @@ def test_a_session_that_was_stopped() -> None:
     driver.is_up = False
     with pytest.raises(SparkUnavailable, match="stopped"):
         cluster.snapshot()
+
+
+def test_events_are_a_table() -> None:
+    driver = two_executors()
+    driver.happened = [
+        event(3, "executor_lost", "1"),
+        event(4, "move_done", "1", of=1, move=2, **{"from": "0"}),
+    ]
+    cluster = spark.cluster(driver.session())
+    lost, done = cluster.events().to_pylist()
+    assert lost == {
+        "number": 3, "at_ms": 3_000, "kind": "executor_lost", "query": None, "operator": None,
+        "partition": None, "executor": "1", "source": None, "move": None, "reason": "",
+    }  # fmt: skip
+    names = ("query", "operator", "partition", "source", "move")
+    assert [done[name] for name in names] == [QUERY, 0, 1, "0", 2]
+    driver.happened = []
+    assert cluster.events().num_rows == 0
+    driver.is_up = False
+    with pytest.raises(SparkUnavailable, match="stopped"):
+        cluster.events()
+
+
+def test_kinds_of_events_are_those_of_the_driver() -> None:
+    scala = (SOURCES / "replicas" / "History.scala").read_text(encoding="utf-8")
+    states = re.findall(
+        r'val \w+ = "(done|failed|cancelled)"',
+        (SOURCES / "replicas" / "Migrations.scala").read_text(encoding="utf-8"),
+    )
+    named = {*re.findall(r'(?:add|told)\("(\w+)"', scala), "move_ordered"}
+    named |= set(re.findall(r'told\("(\w+)", _\)', scala)) | {f"move_{state}" for state in states}
+    assert named == set(KINDS)
+    assert len(states) == 3
 
 
 def test_rebalancing_gives_an_executor_that_joined_its_share() -> None:

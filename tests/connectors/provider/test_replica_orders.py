@@ -37,6 +37,9 @@ RULES = (
     "a replica that is replaced goes where another one has no room",
     "the arrival of a join is told by a store whose metrics Spark shows",
     "an owner hears of the lag and memory of its replicas, and once of its arrival",
+    "what happens is told in order, each once",
+    "a run that begins anew has lost nothing",
+    "as many events are kept as there is room for",
     "messages survive the wire",
 )
 

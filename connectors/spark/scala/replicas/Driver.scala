@@ -16,7 +16,8 @@ private[cecstore] final class Driver(routing: Routing, isDraining: String => Boo
     clockMs: () => Long, limits: ReplicaLimits) extends Orders with Logging {
   private val roster = new Roster(clockMs, limits)
   private val places = new EvenPlaces(roster)
-  private val migrations_ = new Migrations(roster, routing, clockMs)
+  private val history = new History(clockMs)
+  private val migrations_ = new Migrations(roster, routing, history, clockMs)
   /** Executors that were removed; their ids are never given again. */
   private val gone = mutable.Set.empty[String]
   private var settledAt = 0L
@@ -33,6 +34,7 @@ private[cecstore] final class Driver(routing: Routing, isDraining: String => Boo
     settle()
     migrations_.advance()
     roster.warmUp(migrations_.of(_).map(_.to))
+    history.see(roster)
     roster.instructions(report.executor, report.seen, entry => migrations_.of(entry).map(_.to))
   }
 
@@ -54,9 +56,12 @@ private[cecstore] final class Driver(routing: Routing, isDraining: String => Boo
   /** Before the next batch is planned its tasks are sent to where the replicas are. */
   def lost(executor: String): Unit = synchronized {
     gone += executor
-    roster.lost(executor).foreach(leave(_, s"executor $executor is gone"))
+    val orphans = roster.lost(executor)
+    history.see(roster)
+    orphans.foreach(leave(_, s"executor $executor is gone"))
     settle()
     migrations_.advance()
+    history.see(roster)
   }
 
   def tick(): Unit = synchronized {
@@ -73,12 +78,12 @@ private[cecstore] final class Driver(routing: Routing, isDraining: String => Boo
       else if (entry.owner.flatMap(roster.executors.get).exists(_.isDraining)) leave(entry, "its executor is being decommissioned")
     }
     migrations_.advance()
+    history.see(roster)
   }
 
   private def leave(entry: PartitionEntry, why: String): Unit = if (migrations_.of(entry).isEmpty)
     roster.nearest(entry).foreach { executor =>
-      val migration = migrations_.start(entry, executor.id, Migrations.Assisted, isRescue = true)
-      migration.reason = why
+      migrations_.start(entry, executor.id, Migrations.Assisted, isRescue = true, why)
       logInfo(s"cec: partition ${entry.key.partition} of operator ${entry.key.operator} goes to its replica on executor " +
         s"${executor.id}: $why")
     }
@@ -120,6 +125,8 @@ private[cecstore] final class Driver(routing: Routing, isDraining: String => Boo
   }).toSeq)
 
   override def migrations: Seq[Document] = synchronized(migrations_.all.map(_.document))
+
+  override def events: Seq[Document] = synchronized { history.see(roster); history.all }
 
   private def entryOf(query: String, operator: Long, partition: Int): PartitionEntry =
     roster.partition(query, operator, partition).getOrElse(throw new Refused("no_such_partition",

@@ -1,6 +1,9 @@
 package org.apache.spark.sql.cecstore.replicas
 
+import java.util.UUID
 import scala.collection.mutable
+import org.apache.spark.SparkEnv
+import org.apache.spark.sql.execution.streaming.state.{StateStoreCoordinatorRef, StateStoreProviderId}
 
 /** One partition on its way from one executor to another. */
 private[cecstore] final class Migration(val id: Long, val partition: PartitionEntry, val runId: String,
@@ -24,7 +27,7 @@ private[cecstore] final class Migration(val id: Long, val partition: PartitionEn
  * replica and reads the rest; *CPAL*, the replica catches up first and only then the location changes. The lock of the
  * [[Driver]] guards all of it.
  */
-private[cecstore] final class Migrations(roster: Roster, routing: Routing, clockMs: () => Long) {
+private[cecstore] final class Migrations(roster: Roster, routing: Routing, history: History, clockMs: () => Long) {
   import Migrations._
 
   private var count = 0L
@@ -49,10 +52,12 @@ private[cecstore] final class Migrations(roster: Roster, routing: Routing, clock
   }
 
   /** @param isRescue its executor is lost, or will be: any other one that takes the partition is as good */
-  def start(entry: PartitionEntry, to: String, protocol: String, isRescue: Boolean): Migration = {
+  def start(entry: PartitionEntry, to: String, protocol: String, isRescue: Boolean, reason: String = ""): Migration = {
     count += 1
     val migration = new Migration(count, entry, entry.runId, entry.owner, to, protocol, clockMs(), isRescue)
+    migration.reason = reason
     running.put(entry.key, migration)
+    history.move(migration)
     // One that is there but not wanted there, as it has just been replaced, has to stay until it is used.
     if (protocol != Direct && !entry.targets.contains(to)) { entry.targets = entry.targets :+ to; roster.changed() }
     advance(migration)
@@ -116,6 +121,7 @@ private[cecstore] final class Migrations(roster: Roster, routing: Routing, clock
     running.remove(migration.partition.key)
     roster.changed()
     ended.enqueue(migration)
+    history.move(migration)
     if (ended.size > EndedMax) ended.dequeue()
   }
 }
@@ -131,4 +137,39 @@ private[cecstore] object Migrations {
   val Failed = "failed"
   val Cancelled = "cancelled"
   private val EndedMax = 1000
+}
+
+/** Where Spark will prefer to run the next task of a store: the routing table of the paper. */
+private[cecstore] trait Routing {
+  /** Have the next batch that is planned prefer this executor. */
+  def send(runId: String, key: StoreKey, host: String, executor: String): Unit
+  /** The executor that it prefers now. */
+  def where(runId: String, key: StoreKey): Option[String]
+}
+
+/**
+ * The state store coordinator's table. Each task that opens a store enters its own executor there, so an entry made
+ * while a batch runs may be lost: whoever makes one looks again until the store is where it should be.
+ */
+private[cecstore] final class CoordinatorRouting(env: SparkEnv) extends Routing {
+  // The endpoint is there once a query has begun, which is when there is something to route.
+  private lazy val coordinator = StateStoreCoordinatorRef.forExecutor(env)
+
+  private def idOf(runId: String, key: StoreKey) = StateStoreProviderId(key.id, UUID.fromString(runId))
+
+  override def send(runId: String, key: StoreKey, host: String, executor: String): Unit =
+    coordinator.reportActiveInstance(idOf(runId, key), host, executor, Nil)
+
+  override def where(runId: String, key: StoreKey): Option[String] =
+    coordinator.getLocation(idOf(runId, key)).map(CoordinatorRouting.executorOf)
+}
+
+private object CoordinatorRouting {
+  private val Location = "executor_(.*)_([^_]+)".r
+
+  /** Out of what Spark makes of host and executor for its scheduler. */
+  def executorOf(location: String): String = location match {
+    case Location(_, executor) => executor
+    case other => other
+  }
 }

@@ -37,6 +37,9 @@ object DriverRules {
     "a replica that is replaced goes where another one has no room" -> replacedWithoutRoom,
     "the arrival of a join is told by a store whose metrics Spark shows" -> arrivalOfJoin,
     "an owner hears of the lag and memory of its replicas, and once of its arrival" -> ownerNews,
+    "what happens is told in order, each once" -> history,
+    "a run that begins anew has lost nothing" -> historyOfRuns,
+    "as many events are kept as there is room for" -> boundedHistory,
     "messages survive the wire" -> wire)
 
   def run(words: Arguments): Programs.Result = rules.map { case (name, rule) =>
@@ -443,6 +446,60 @@ object DriverRules {
     val owned = new OwnedStore(key(0, "default"), Run, false, 1, () => None)
     owned.hear(news(1).headOption)
     Check.equal("arrivals", Seq(owned.takeNews().arrivals, owned.takeNews().arrivals), Seq(1L, 0L))
+  }
+
+  /** Kinds, with partition and executors. */
+  private def told(fleet: Fleet): Seq[String] = fleet.driver.events.map { event =>
+    val words = Seq("partition", "from", "executor", "reason").map(event).filter(word => word != null && word != "")
+    (event("kind") +: words).mkString(" ")
+  }
+
+  private def history(fleet: Fleet): Unit = {
+    import fleet._
+    join(3)
+    owns(0, 0, 5)
+    Check.equal("where", targets, Seq(0 -> "1"))
+    holds(1, 0, 5)
+    driver.move(Run, 0, 0, "1", "cpa")
+    owns(1, 0, 6)
+    val before = told(fleet)
+    report(1)
+    driver.tick()
+    Check.equal("told again", told(fleet), before)
+    decommissioned += "2"
+    driver.tick()
+    driver.lost("1")
+    Check.equal("said", told(fleet).filter(!_.startsWith("replica")), Seq("executor_joined 0", "executor_joined 1", "executor_joined 2",
+      "owned 0 0", "move_ordered 0 0 1", "move_done 0 0 1", "owned 0 0 1", "executor_draining 2", "orphaned 0 1", "executor_lost 1"))
+    val replicas = told(fleet).filter(_.startsWith("replica"))
+    Check.equal("of the replica", replicas.filter(_.endsWith(" 0 1")).take(3), Seq("replica_placed 0 1", "replica_warm 0 1", "replica_dropped 0 1"))
+    Check.equal("numbers", driver.events.map(_("number")), (1L to driver.events.size.toLong))
+    Check.equal("the move's", driver.events.flatMap(e => Option(e("move"))), Seq(1L, 1L))
+  }
+
+  private def historyOfRuns(fleet: Fleet): Unit = {
+    import fleet._
+    join(2)
+    owns(0, 0, 5)
+    holds(1, 0, 5)
+    val before = told(fleet)
+    active += "again"
+    owns(0, 0, 3, run = "again")
+    holds(1, 0, 3)
+    Check.equal("said", told(fleet).drop(before.size), Seq("owned 0 0"))
+    holds(1, 0, -1, "no_room")
+    holds(1, 0, 3)
+    Check.equal("said of room", told(fleet).drop(before.size + 1), Seq("replica_evicted 0 1", "replica_warm 0 1"))
+  }
+
+  private def boundedHistory(fleet: Fleet): Unit = {
+    import fleet._
+    join(2)
+    owns(0, 0, 5)
+    (0 to History.Max / 2).foreach(_ => { holds(1, 0, 5); holds(1, 0, -1, "no_room") })
+    val numbers = driver.events.map(_("number").asInstanceOf[Long])
+    Check.equal("kept", numbers.size, History.Max)
+    Check.that("the newest", numbers.head > 1 && numbers == (numbers.head to numbers.last))
   }
 
   private def wire(fleet: Fleet): Unit = {
