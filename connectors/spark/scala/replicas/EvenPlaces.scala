@@ -30,12 +30,13 @@ private[cecstore] final class EvenPlaces(roster: Roster) {
   }
 
   /**
-   * Warm replicas that are replaced by others, one for each of these that is not warm yet. None stays where a replica
-   * that is wanted has no room: two that wait for each other's would wait for good.
+   * Replicas with a state, and states of old owners, that are replaced by others, one for each of these that is not warm
+   * yet. None stays where a replica that is wanted has no room: two that wait for each other's would wait for good.
    */
   private def leaving(entry: PartitionEntry, placed: Vector[String]): Vector[String] = {
     def isFull(id: String) = roster.executors.get(id).exists(_.held.valuesIterator.exists(_.state == ReplicaHost.NoRoom))
-    entry.targets.filter(id => !placed.contains(id) && roster.lag(entry, id).nonEmpty && !isFull(id))
+    def hasState(id: String) = roster.lag(entry, id).nonEmpty || roster.isLeftOver(entry, id)
+    entry.targets.filter(id => !placed.contains(id) && hasState(id) && !isFull(id))
       .take(placed.count(!roster.isWarm(entry, _)))
   }
 

@@ -102,14 +102,30 @@ private[cecstore] final class Migrations(roster: Roster, routing: Routing, histo
     if (loads.size >= entry.stores.size) {
       migration.load = Some(LoadFigures(
         loads.map(_.version).max, loads.forall(_.isFromReplica), loads.map(_.records).sum, loads.map(_.ms).sum))
-      // What the old owner keeps becomes the replica of the new one (Algorithm 1, line 7), unless there are warm ones
-      // elsewhere: in place of such a one it would make that executor load another, to have as many as the others.
-      val back = migration.from.filter(id => entry.placed.isEmpty && roster.executors.get(id).exists(!_.isDraining))
-      val (warm, cold) = entry.targets.filter(_ != migration.to).partition(roster.isWarm(entry, _))
-      if (entry.targets.contains(migration.to) || back.nonEmpty)
-        entry.targets = (warm ++ back ++ cold).distinct.take(math.max(1, entry.replicas))
+      convertOld(migration)
       entry.hasArrived = true
       end(migration, Done)
+    }
+  }
+
+  /**
+   * What the old owner keeps becomes a replica of the new one (Algorithm 1, line 7, with which a direct move ends as well):
+   * in the place of the one that was used, or of one that is not warm yet. Warm ones elsewhere stay: in place of such a one
+   * it would make that executor load another, to have as many as the others.
+   */
+  private def convertOld(migration: Migration): Unit = {
+    val entry = migration.partition
+    val back = migration.from.filter(id => roster.executors.get(id).exists(!_.isDraining))
+    def converted(places: Vector[String], most: Int): Vector[String] = {
+      val (warm, cold) = places.filter(_ != migration.to).partition(roster.isWarm(entry, _))
+      (warm ++ back ++ cold).distinct.take(most)
+    }
+    entry.placed match {
+      case None => if (entry.targets.contains(migration.to) || back.nonEmpty)
+        entry.targets = converted(entry.targets, math.max(1, entry.replicas))
+      case Some(places) if places.contains(migration.to) => entry.placed = Some(converted(places, places.size))
+      // Until those that somebody has placed are warm.
+      case Some(places) => if (!places.forall(roster.isWarm(entry, _))) entry.targets = (entry.targets ++ back).distinct
     }
   }
 

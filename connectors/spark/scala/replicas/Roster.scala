@@ -166,9 +166,13 @@ private[cecstore] final class Roster(clockMs: () => Long, limits: ReplicaLimits)
    */
   private def isCold(entry: PartitionEntry, executor: String): Boolean = executors.get(executor).exists { there =>
     val keys = entry.heads.map(_._1).toSeq
-    !entry.owner.contains(executor) && replicaVersion(entry, executor) < 0 && !keys.forall(there.owned.contains) &&
+    !entry.owner.contains(executor) && replicaVersion(entry, executor) < 0 && !isLeftOver(entry, executor) &&
       keys.forall(there.held.get(_).forall(held => held.state == "warm" || held.state == "loading"))
   }
+
+  /** Whether the executor has providers of the partition from when it owned it. */
+  def isLeftOver(entry: PartitionEntry, executor: String): Boolean = !entry.owner.contains(executor) && entry.heads.nonEmpty &&
+    executors.get(executor).exists(there => entry.heads.forall { case (key, _) => there.owned.contains(key) })
 
   /** Why the replica is not begun; none where it is, or need not wait. */
   def waitsFor(entry: PartitionEntry, executor: String): Option[String] =

@@ -25,6 +25,9 @@ object DriverRules {
     "settings that are not allowed are refused by name" -> limitsRefused,
     "the old owner keeps its state as the replica" -> swapped,
     "a warm replica elsewhere stays when its partition moves" -> warmElsewhere,
+    "after a direct move the old owner's state takes the place of a cold replica" -> directThenOld,
+    "a placed replica that is used goes to where the partition was" -> placedSwapped,
+    "the old owner's state stays until placed replicas are warm" -> placedCold,
     "a migration to an executor that is lost fails" -> targetLost,
     "orders that cannot be followed are refused and change nothing" -> refusals,
     "a run that goes back to an older batch has the say" -> olderBatch,
@@ -286,6 +289,54 @@ object DriverRules {
       owns(to, partition, 5)
       Check.equal(s"where, warm: $isWarm", targets.toMap.apply(partition), if (isWarm) elsewhere else "0")
     }
+  }
+
+  private def directThenOld(fleet: Fleet): Unit = {
+    import fleet._
+    join(3)
+    owns(0, 0, 5)
+    owns(0, 1, 5)
+    for (partition <- Seq(0, 1); isWarm = partition == 1) {
+      val elsewhere = targets.toMap.apply(partition)
+      val to = 3 - elsewhere.toInt
+      if (isWarm) holds(elsewhere.toInt, partition, 5)
+      driver.move(Run, 0, partition, s"$to", "direct")
+      owns(to, partition, 5)
+      Check.equal(s"where, warm: $isWarm", targets.toMap.apply(partition), if (isWarm) elsewhere else "0")
+    }
+    Check.that("it is kept there", wanted(0).map(_.key.partition).contains(0))
+  }
+
+  private def placedSwapped(fleet: Fleet): Unit = {
+    import fleet._
+    join(4)
+    owns(0, 0, 5)
+    place(0, "1", "3")
+    holds(1, 0, 5)
+    driver.move(Run, 0, 0, "1", "cpal")
+    owns(1, 0, 6)
+    Check.equal("where, another being cold", targets.map(_._2).toSet, Set("0", "3"))
+    Check.equal("placed", driver.assignments.map(_("is_placed")), Seq(true))
+    driver.lost("0")
+    Check.equal("it counts as placed", targets.size, 2)
+    decommissioned += "3"
+    place(0)
+    driver.move(Run, 0, 0, "2", "direct")
+    owns(2, 0, 7)
+    Check.equal("none are wanted", targets, Nil)
+  }
+
+  private def placedCold(fleet: Fleet): Unit = {
+    import fleet._
+    join(3)
+    owns(0, 0, 5)
+    place(0, "1")
+    driver.move(Run, 0, 0, "2", "direct")
+    owns(2, 0, 6)
+    Check.equal("both", targets, Seq(0 -> "1", 0 -> "0"))
+    Check.equal("it is followed", wanted(0).map(_.key.partition), Seq(0))
+    holds(1, 0, 6)
+    Check.equal("once it is warm", targets, Seq(0 -> "1"))
   }
 
   private def targetLost(fleet: Fleet): Unit = {
