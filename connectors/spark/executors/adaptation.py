@@ -8,7 +8,7 @@ from collections.abc import Callable
 from threading import Event, Thread
 from typing import Any
 
-from cec_store.connectors.spark.executors.batch_loads import BatchLoads
+from cec_store.connectors.spark.executors.batch_loads import BatchLoads, OtherLoads
 from cec_store.connectors.spark.executors.driver_side import DriverSide
 from cec_store.connectors.spark.executors.loads import LoadMeter, is_of_batch
 from cec_store.connectors.spark.executors.migration import order_all
@@ -63,6 +63,7 @@ class Adaptation:
         self._driver = driver
         self._meter = LoadMeter(session)
         self._batches = BatchLoads(min_batches)
+        self._others = OtherLoads(min_batches)
         self._history = LoadHistory()
         self._every_s = every_s
         self._rules = rules
@@ -109,9 +110,11 @@ class Adaptation:
     def _look(self) -> None:
         snapshot = self._driver.snapshot()
         spent = {of: cost.cpu_s for of, cost in self._meter.totals().items()}
-        sample = self._batches.see(snapshot, spent, time.monotonic(), self._idle())
+        at_s = time.monotonic()
+        sample = self._batches.see(snapshot, spent, at_s, self._idle())
         if sample is not None:
             self._history.add(sample)
+            self._others.see(self._meter.others(), at_s)
         if any(not move.is_over for move in snapshot.moves):
             return  # one adaptation at a time: what moves has no load to go by
         self._freed &= set(snapshot.usable)
@@ -123,6 +126,7 @@ class Adaptation:
             self._rules,
             self._freed,
             may_free=self._batches.is_measured,
+            others=self._others.loads(),
         )
         self._tell_scale(plan, snapshot)
         if plan.moves:
@@ -155,6 +159,7 @@ class Adaptation:
         if not self._dry_run and set(freed) - self._freed:
             self._freed |= set(freed)
             self._batches.begin_anew()
+            self._others.begin_anew()
         if not (plan.nodes_wanted or empty):
             return
         self._say(str(plan))

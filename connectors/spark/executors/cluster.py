@@ -14,12 +14,18 @@ from cec_store.connectors.spark.executors.driver_side import DriverSide
 from cec_store.connectors.spark.executors.events import events_of
 from cec_store.connectors.spark.executors.loads import LoadMeter
 from cec_store.connectors.spark.executors.migration import await_all, order, order_all
-from cec_store.connectors.spark.executors.planning import check_spread, loads_per_s, planned
+from cec_store.connectors.spark.executors.planning import (
+    check_spread,
+    loads_per_s,
+    others_per_s,
+    planned,
+)
 from cec_store.connectors.spark.executors.saved import save
 from cec_store.connectors.spark.executors.showing import text_of
 from cec_store.connectors.spark.executors.snapshot import Move, PartitionId, Snapshot
 from cec_store.connectors.spark.executors.tables import (
     table_of_events,
+    table_of_loads,
     table_of_moves,
     table_of_partitions,
 )
@@ -38,6 +44,8 @@ class Cluster:
         self._session = session
         self._driver = DriverSide(session)
         self._meter = LoadMeter(session)
+        self._shown = LoadMeter(session)
+        """Meter of what was shown, so that a look changes nothing for :meth:`rebalance`."""
 
     def __str__(self) -> str:
         return text_of(self.snapshot(), self._names())
@@ -88,6 +96,22 @@ class Cluster:
             [{'partition': 1, 'source': '1', 'target': '0', 'state': 'done'}]
         """
         return table_of_moves(self.snapshot())
+
+    def loads(self) -> pa.Table:
+        """A row for what each partition has cost since the last call, or since this was made.
+
+        ``cpu_s`` is processor time, ``rows`` and ``shuffled_bytes`` have come in shuffles,
+        ``written_bytes`` were written to them; ``memory_bytes`` is the most that a task has had for
+        sorts and aggregates so far, ``state_bytes`` the state in memory. A row without a partition
+        has the processor time that an executor spent on stages without state, other jobs and tasks
+        that failed. Loads that nothing was spent on are left out.
+
+        Examples:
+            >>> sorted(cluster.loads().column_names)[:2]
+            ['cpu_s', 'executor']
+        """
+        costs, _ = self._shown.read()
+        return table_of_loads(self.snapshot(), costs, self._shown.read_others())
 
     def events(self) -> pa.Table:
         """A row for each thing that has happened, the oldest first; ``at_ms`` since 1970.
@@ -149,7 +173,8 @@ class Cluster:
     ) -> Plan:
         """Give each executor its fair share of partitions, and relieve those that are overloaded.
 
-        Loads are processor times of the tasks since the last call, or since this object was made.
+        Loads are processor times of the tasks since the last call, or since this object was made:
+        those of each partition, and of each executor what it does for no partition of state.
 
         Args:
             rules: Thresholds; without them those of ``Rules``, and executors neither freed nor
@@ -170,6 +195,7 @@ class Cluster:
             loads_per_s(costs, passed_s),
             cores_of(self._session),
             rules or Rules(scales=False),
+            others=others_per_s(self._meter.read_others(), passed_s),
         )
         if not dry_run:
             orders = [

@@ -39,12 +39,18 @@ def layout_of(snapshot: Snapshot, states: Collection[str] = ("warm",)) -> Layout
     return Layout.of(owners, [executor.executor_id for executor in snapshot.executors], holders)
 
 
-def nodes_of(snapshot: Snapshot, cores: Mapping[str, float], freed: Collection[str] = ()) -> Nodes:
-    """Return executors as nodes, with capacities in processor seconds a second.
+def nodes_of(
+    snapshot: Snapshot,
+    cores: Mapping[str, float],
+    freed: Collection[str] = (),
+    others: Mapping[str, float] | None = None,
+) -> Nodes:
+    """Return executors as nodes, with capacities and other loads in processor seconds a second.
 
     Executors that drain or are in ``freed`` are to be emptied; one that is not in ``cores`` has the
     median of the others, or 1.
     """
+    others = others or {}
     usual = float(np.median([*cores.values()])) if cores else 1.0
     names = [executor.executor_id for executor in snapshot.executors]
     leaving = [
@@ -52,7 +58,7 @@ def nodes_of(snapshot: Snapshot, cores: Mapping[str, float], freed: Collection[s
     ]
     return Nodes(
         np.array([cores.get(name, usual) for name in names], np.float64),
-        np.zeros(len(names)),
+        np.array([max(0.0, others.get(name, 0.0)) for name in names], np.float64),
         np.array(leaving, np.bool_),
     )
 
@@ -64,6 +70,11 @@ def loads_per_s(
     return {of: max(0.0, cost.cpu_s) / max(passed_s, 1e-3) for of, cost in partition_costs.items()}
 
 
+def others_per_s(spent_s: Mapping[str, float], passed_s: float) -> dict[str, float]:
+    """Return processor seconds a second by executor."""
+    return {name: max(0.0, spent) / max(passed_s, 1e-3) for name, spent in spent_s.items()}
+
+
 def planned(
     snapshot: Snapshot,
     loads: Mapping[Hashable, float],
@@ -72,16 +83,18 @@ def planned(
     freed: Collection[str] = (),
     *,
     may_free: bool = True,
+    others: Mapping[str, float] | None = None,
 ) -> Plan:
     """Return what the paper's adaptation algorithm would do now.
 
     Args:
         freed: Executors that are to be emptied.
         may_free: Without it no other one is: the loads are not all known.
+        others: Processor seconds a second that each executor spends on no partition of state.
     """
     layout = layout_of(snapshot)
     load = np.array([loads.get(group, 0.0) for group in layout.groups], np.float64)
-    return plan(layout, load, nodes_of(snapshot, cores, freed), rules, may_free=may_free)
+    return plan(layout, load, nodes_of(snapshot, cores, freed, others), rules, may_free=may_free)
 
 
 _PLACED = ("warm", "loading")

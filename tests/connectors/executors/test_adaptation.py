@@ -11,7 +11,7 @@ import pytest
 
 from cec_store.connectors import spark
 from cec_store.connectors.spark.executors import adaptation
-from cec_store.connectors.spark.executors.batch_loads import BatchLoads
+from cec_store.connectors.spark.executors.batch_loads import BatchLoads, OtherLoads
 from cec_store.connectors.spark.executors.planning import Placing, crowded, placed, planned
 from cec_store.connectors.spark.executors.snapshot import PartitionId, parsed
 from cec_store.errors import PlacementRefused
@@ -327,6 +327,49 @@ def test_a_query_that_begins_anew_is_measured_anew() -> None:
     assert not batches.is_measured
     with pytest.raises(ValueError, match="min_batches=0"):
         BatchLoads(0)
+
+
+def test_other_loads_are_means_over_the_newest_samples() -> None:
+    others = OtherLoads(samples_max=3)
+    others.see({"0": 5.0}, 10.0)
+    assert others.loads() == {}
+    for look in range(1, 6):
+        others.see({"0": 5.0 + look, "1": 2.0 * look}, 10.0 + 4.0 * look)
+    assert others.loads() == {"0": 0.25, "1": 0.5}
+    others.see({"1": 12.0}, 34.0)
+    assert others.loads() == {"1": 0.5}, "an executor that is told of no more has no load"
+    others.see({"1": 99.0}, 34.0)
+    assert others.loads() == {"1": 0.5}, "no time has passed"
+    others.begin_anew()
+    assert others.loads() == {}
+
+
+def test_an_executor_whose_other_tasks_overload_it_is_relieved() -> None:
+    driver = DriverDouble(
+        executors=[executor("0"), executor("1")],
+        assignments=[partition(number, str(number)) for number in range(2)],
+    )
+    rules = Rules(fills=False, scales=False, overload=0.8)
+    cluster = spark.cluster(driver.session())
+    with cluster.adapt(every_s=0.01, min_batches=1, rules=rules, say=lambda _: None) as running:
+        began_s = time.monotonic()
+        spent_ns = {"cpu_ns": 0}
+
+        def a_batch() -> bool:
+            """Executor 0 is busy with other tasks all the time, and with its partition a little."""
+            now_ns = int(1e9 * (time.monotonic() - began_s))
+            driver.others_ns = {"0": now_ns}
+            spent_ns["cpu_ns"] += 10**6
+            sums = {"tasks": 1, "rows": 0, "bytes": 0, "written_bytes": 0, "memory_bytes": 0}
+            key = {"query": QUERY, "operator": 0}
+            driver.loads = [{**key, **sums, **spent_ns, "partition": n} for n in range(2)]
+            end_a_batch(driver)
+            rounds = running.rounds
+            await_so(lambda: running.rounds >= rounds + 2)
+            return bool(driver.ordered)
+
+        await_so(a_batch)
+    assert driver.ordered[0] == ("move", 0, "1", "cpal")
 
 
 def test_without_known_loads_no_executor_is_freed() -> None:

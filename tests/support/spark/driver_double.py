@@ -63,6 +63,7 @@ class DriverDouble:
         self.ends_as: dict[str, object] = {"state": "done", "done_ms": 3_000, "version": 18}
         """What a migration has become by the second look."""
         self.loads: list[dict[str, Any]] = []
+        self.others_ns: dict[str, int] = {}
         self.happened: list[dict[str, Any]] = []
 
     def isRunning(self) -> bool:  # noqa: N802
@@ -100,6 +101,9 @@ class DriverDouble:
     def text(self) -> str:
         """In place of `TaskLoads`."""
         return json.dumps(self.loads)
+
+    def othersText(self) -> str:  # noqa: N802
+        return json.dumps(self.others_ns)
 
     def session(self, provider: str = PROVIDER, knows: bool = True) -> Any:
         """With this as its driver side, and one core on each executor."""
