@@ -32,10 +32,16 @@ private[cecstore] final class Driver(routing: Routing, isDraining: String => Boo
   private def answered(report: Report): Instructions = {
     roster.heard(report, activeRuns())
     settle()
+    advance()
+    roster.instructions(report.executor, report.seen, entry => migrations_.of(entry).map(_.to))
+  }
+
+  /** Replicas are settled again, because a migration that has ended says where some of them go. */
+  private def advance(): Unit = {
     migrations_.advance()
+    settle()
     roster.warmUp(migrations_.of(_).map(_.to))
     history.see(roster)
-    roster.instructions(report.executor, report.seen, entry => migrations_.of(entry).map(_.to))
   }
 
   private def settle(): Unit = if (roster.generation != settledAt) {
@@ -60,8 +66,7 @@ private[cecstore] final class Driver(routing: Routing, isDraining: String => Boo
     history.see(roster)
     orphans.foreach(leave(_, s"executor $executor is gone"))
     settle()
-    migrations_.advance()
-    history.see(roster)
+    advance()
   }
 
   def tick(): Unit = synchronized {
@@ -77,8 +82,7 @@ private[cecstore] final class Driver(routing: Routing, isDraining: String => Boo
       if (entry.owner.isEmpty) leave(entry, "no executor has it")
       else if (entry.owner.flatMap(roster.executors.get).exists(_.isDraining)) leave(entry, "its executor is being decommissioned")
     }
-    migrations_.advance()
-    history.see(roster)
+    advance()
   }
 
   private def leave(entry: PartitionEntry, why: String): Unit = if (migrations_.of(entry).isEmpty)

@@ -310,19 +310,19 @@ object DriverRules {
   private def placedSwapped(fleet: Fleet): Unit = {
     import fleet._
     join(4)
-    owns(0, 0, 5)
+    owns(2, 0, 5)
     place(0, "1", "3")
     holds(1, 0, 5)
     driver.move(Run, 0, 0, "1", "cpal")
     owns(1, 0, 6)
-    Check.equal("where, another being cold", targets.map(_._2).toSet, Set("0", "3"))
-    Check.equal("placed", driver.assignments.map(_("is_placed")), Seq(true))
-    driver.lost("0")
-    Check.equal("it counts as placed", targets.size, 2)
-    decommissioned += "3"
+    Check.equal("where, another being cold", targets.map(_._2).toSet, Set("2", "3"))
+    leaves(2, 0)
+    Check.equal("without its state as well", targets.map(_._2).toSet, Set("2", "3"))
+    driver.lost("2")
+    Check.equal("as many elsewhere", targets.map(_._2).toSet, Set("0", "3"))
     place(0)
-    driver.move(Run, 0, 0, "2", "direct")
-    owns(2, 0, 7)
+    driver.move(Run, 0, 0, "0", "direct")
+    owns(0, 0, 7)
     Check.equal("none are wanted", targets, Nil)
   }
 
@@ -602,6 +602,12 @@ final class Fleet {
 
   def holds(executor: Int, partition: Int, version: Long, state: String = "warm"): Unit = {
     held(executor) = held(executor) ++ stores.map(name => key(partition, name) -> Report.Held(key(partition, name), version, 100, state, ""))
+    report(executor)
+  }
+
+  /** The executor's provider is gone. */
+  def leaves(executor: Int, partition: Int): Unit = {
+    owned(executor) = owned(executor).filter(_._1.partition != partition)
     report(executor)
   }
 
