@@ -9,6 +9,7 @@ from support.spark.jvm import run_jvm
 RULES = (
     "replicas are spread evenly, each on another executor than its partition",
     "a replica goes to another host where there is one",
+    "a replica goes to another rack where one is known",
     "a partition of a lost executor goes to its replica before the next batch, with all its stores",
     "an entry that a running task has overwritten is made again",
     "a lost partition that a task has taken elsewhere stays there",

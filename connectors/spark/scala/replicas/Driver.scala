@@ -10,11 +10,12 @@ import org.apache.spark.internal.Logging
  *
  * @param isDraining whether Spark is decommissioning an executor
  * @param activeRuns the run ids of the queries that run
+ * @param rackOf the rack of a host, where the cluster manager knows it
  * @param limits read when the application began
  */
 private[cecstore] final class Driver(routing: Routing, isDraining: String => Boolean, activeRuns: () => Set[String],
-    clockMs: () => Long, limits: ReplicaLimits) extends Orders with Logging {
-  private val roster = new Roster(clockMs, limits)
+    clockMs: () => Long, limits: ReplicaLimits, rackOf: String => Option[String]) extends Orders with Logging {
+  private val roster = new Roster(clockMs, limits, rackOf)
   private val places = new EvenPlaces(roster)
   private val history = new History(clockMs)
   private val migrations_ = new Migrations(roster, routing, history, clockMs)

@@ -1,8 +1,8 @@
 package org.apache.spark.sql.cecstore.replicas
 
 /**
- * Where replicas go unless somebody says where: on another executor than their partition (constraint 1), on another
- * host where there is one, and on as few of an executor's as possible (constraint 2). Madsen & Zhou 2015, IV, "Even
+ * Where replicas go unless somebody says where: on another executor than their partition (constraint 1), on another rack
+ * or else another host where there is one, and on as few of an executor's as possible (constraint 2). Madsen & Zhou 2015, IV, "Even
  * Distribution". The lock of the [[Driver]] guards the roster.
  */
 private[cecstore] final class EvenPlaces(roster: Roster) {
@@ -43,10 +43,14 @@ private[cecstore] final class EvenPlaces(roster: Roster) {
   private def filled(entry: PartitionEntry, kept: Vector[String], wanted: Int): Vector[String] =
     if (kept.size >= wanted || entry.owner.isEmpty) kept
     else roster.executors.valuesIterator.filter(isFit(entry)).filter(e => !kept.contains(e.id))
-      .minByOption(e => (load(e.id), hostOf(entry).contains(e.host), e.id))
+      .minByOption(e => (load(e.id), nearness(entry, e), e.id))
       .fold(kept)(e => filled(entry, kept :+ e.id, wanted))
 
-  private def hostOf(entry: PartitionEntry): Option[String] = entry.owner.flatMap(roster.executors.get).map(_.host)
+  /** How much one fault takes of both: 2 on the partition's host, 1 on another, 0 on another rack, where both are known. */
+  private def nearness(entry: PartitionEntry, executor: ExecutorEntry): Int =
+    entry.owner.flatMap(roster.executors.get).fold(1) { owner =>
+      if (owner.host == executor.host) 2 else if (owner.rack.exists(rack => executor.rack.exists(_ != rack))) 0 else 1
+    }
 
   /** One more than wanted is there until it is warm: then the one on the fullest executor goes. */
   private def withoutSurplus(entry: PartitionEntry, targets: Vector[String], wanted: Int): Vector[String] =

@@ -7,6 +7,8 @@ import org.apache.spark.sql.cecstore.log.JoinNames
 /** One executor as the driver knows it. */
 private[cecstore] final class ExecutorEntry(val id: String) {
   var host = ""
+  /** Where the cluster manager knows it. */
+  var rack = Option.empty[String]
   var memoryBytesMax = 0L
   var heardMs = 0L
   /** It is being decommissioned: nothing new goes there. */
@@ -40,7 +42,7 @@ private[cecstore] final class PartitionEntry(val key: PartitionKey, var runId: S
  * Who owns which partition, where its newest version ends, and where its replicas are: what executors have reported.
  * The lock of the [[Driver]] guards all of it.
  */
-private[cecstore] final class Roster(clockMs: () => Long, limits: ReplicaLimits) {
+private[cecstore] final class Roster(clockMs: () => Long, limits: ReplicaLimits, rackOf: String => Option[String]) {
   val executors: mutable.Map[String, ExecutorEntry] = mutable.TreeMap.empty
   val partitions: mutable.Map[PartitionKey, PartitionEntry] = mutable.LinkedHashMap.empty
   /** Runs of each query's checkpoint in the order in which they were heard of. */
@@ -62,7 +64,10 @@ private[cecstore] final class Roster(clockMs: () => Long, limits: ReplicaLimits)
    */
   def heard(report: Report, isActive: String => Boolean): Unit = {
     val executor = executors.getOrElseUpdate(report.executor, { changed(); new ExecutorEntry(report.executor) })
-    executor.host = report.host
+    if (executor.host != report.host) {
+      executor.host = report.host
+      executor.rack = rackOf(report.host)
+    }
     executor.memoryBytesMax = report.memoryBytesMax
     executor.heardMs = clockMs()
     val before = executor.owned

@@ -9,6 +9,7 @@ object DriverRules {
   private val rules: Seq[(String, Fleet => Unit)] = Seq(
     "replicas are spread evenly, each on another executor than its partition" -> spread,
     "a replica goes to another host where there is one" -> otherHost,
+    "a replica goes to another rack where one is known" -> otherRack,
     "a partition of a lost executor goes to its replica before the next batch, with all its stores" -> lost,
     "an entry that a running task has overwritten is made again" -> again,
     "a lost partition that a task has taken elsewhere stays there" -> takenElsewhere,
@@ -66,6 +67,19 @@ object DriverRules {
     join(3)
     owns(0, 0, 1)
     Check.equal("where", targets, Seq(0 -> "2"))
+  }
+
+  private def otherRack(fleet: Fleet): Unit = {
+    import fleet._
+    hosts ++= Map(0 -> "one", 1 -> "two", 2 -> "three", 3 -> "one")
+    racks ++= Map("one" -> "a", "two" -> "a", "three" -> "b")
+    join(4)
+    owns(0, 0, 1)
+    Check.equal("where", targets, Seq(0 -> "2"))
+    driver.lost("2")
+    Check.equal("on the same rack", targets, Seq(0 -> "1"))
+    driver.lost("1")
+    Check.equal("on the same host", targets, Seq(0 -> "3"))
   }
 
   private def lost(fleet: Fleet): Unit = {
@@ -570,6 +584,7 @@ final class Fleet {
   var stores: Seq[String] = Seq("default")
   var replicas = 1
   val hosts: mutable.Map[Int, String] = mutable.Map.empty
+  val racks: mutable.Map[String, String] = mutable.Map.empty
   val sent: mutable.ArrayBuffer[(StoreKey, String)] = mutable.ArrayBuffer.empty
   val table: mutable.Map[StoreKey, String] = mutable.Map.empty
   val decommissioned: mutable.Set[String] = mutable.Set.empty
@@ -582,7 +597,7 @@ final class Fleet {
   private[cecstore] lazy val driver = new Driver(new Routing {
     override def send(runId: String, key: StoreKey, host: String, executor: String): Unit = { table(key) = executor; sent += key -> executor }
     override def where(runId: String, key: StoreKey): Option[String] = table.get(key)
-  }, decommissioned.contains, () => active.toSet, () => 0L, limits)
+  }, decommissioned.contains, () => active.toSet, () => 0L, limits, racks.get)
 
   private[cecstore] def key(partition: Int, store: String): StoreKey = StoreKey("root", 0, partition, store)
 
