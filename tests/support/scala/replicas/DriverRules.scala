@@ -331,12 +331,13 @@ object DriverRules {
     owns(1, 0, 6)
     Check.equal("where, another being cold", targets.map(_._2).toSet, Set("2", "3"))
     leaves(2, 0)
+    owns(1, 0, 7)
     Check.equal("without its state as well", targets.map(_._2).toSet, Set("2", "3"))
     driver.lost("2")
     Check.equal("as many elsewhere", targets.map(_._2).toSet, Set("0", "3"))
     place(0)
     driver.move(Run, 0, 0, "0", "direct")
-    owns(0, 0, 7)
+    owns(0, 0, 8)
     Check.equal("none are wanted", targets, Nil)
   }
 
