@@ -38,6 +38,7 @@
     ├── MoveRefused               (ValueError) a checkpoint cannot be moved so; nothing was written
     ├── MigrationRunning          this partition moves already
     ├── MigrationRefused          (ValueError) it cannot move so; everything is as it was
+    ├── PlacementRefused          (ValueError) no placement keeps this bound; nothing was started
     ├── MigrationFailed           it was begun and came to nothing; no state was lost
     ├── StoreNotInstalled         (ImportError) a package for this kind of store is missing
     └── SparkUnavailable          no pyspark, no Java or not the right ones
@@ -225,6 +226,10 @@ class MigrationRunning(CecError):
 
 class MigrationRefused(CecError, ValueError):
     """The partition cannot move there, or not by this protocol. Nothing has changed."""
+
+
+class PlacementRefused(CecError, ValueError):
+    """No placement of replicas can keep this bound. Nothing was started."""
 
 
 class MigrationFailed(CecError):

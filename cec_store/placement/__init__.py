@@ -5,7 +5,13 @@ Massively Parallel Stream Processing Engine* (2015); docs/placement.md.
 """
 
 from cec_store.placement.adaptation import plan
-from cec_store.placement.allocation import baseline, correlated, even
+from cec_store.placement.allocation import (
+    baseline,
+    correlated,
+    even,
+    least_spread,
+    room_of_a_node,
+)
 from cec_store.placement.drafting import usable_copies
 from cec_store.placement.layout import Layout, violations
 from cec_store.placement.loads import LoadHistory, Reading, correlations, costs, score
@@ -34,8 +40,10 @@ __all__ = [
     "cost",
     "costs",
     "even",
+    "least_spread",
     "optimum",
     "plan",
+    "room_of_a_node",
     "score",
     "updated",
     "usable_copies",

@@ -151,6 +151,30 @@ def room_of_a_node(weights: Floats, copies: int | Ints, nodes: int, spread: floa
     return spread * float((weights * copies).sum()) / max(1, nodes) * (1 + ROUNDING)
 
 
+def carried(layout: Layout, weights: Floats) -> Floats:
+    """Return the load of the groups whose copies each node has; shape (nodes,)."""
+    load: Floats = weights @ layout.held
+    return load
+
+
+def least_spread(layout: Layout, copies: int | Ints, may_hold: Bools | None = None) -> float:
+    """Return the least ``spread`` that can be kept, whatever the groups load.
+
+    Fewer copies than nodes leave nodes without any, and so does a node that owns all groups: all
+    load is on the others, and one of them has at least so many times the average over all nodes.
+    With one copy of each group there are loads that keep it; nothing is said of any in particular.
+    1 without copies.
+
+    Raises:
+        ValueError: more copies than nodes to take them.
+    """
+    allowed = allowed_places(layout, copies, may_hold)
+    asked = np.broadcast_to(np.asarray(copies, np.int64), (len(layout.groups),))
+    usable = min(int(asked.sum()), int(allowed[asked > 0].any(axis=0).sum()))
+    taking = len(layout.nodes) if may_hold is None else int(may_hold.sum())
+    return taking / usable if usable else 1.0
+
+
 def algorithm_3(
     priced: Floats, weights: Floats, allowed: Bools, copies: int | Ints, room: float
 ) -> Ints:

@@ -59,14 +59,15 @@ class Draft:
         is_assisted = bool(self.held[group, target])
         self.at_node[source] -= self.load[group]
         self.at_node[target] += self.load[group]
-        if is_assisted:
-            self.held[group, target], self.held[group, source] = False, True
         layout = self.layout
         protocol = self.rules.assisted if is_assisted else Protocol.DIRECT
         self.moves.append(
             Move(layout.groups[group], layout.nodes[source], layout.nodes[target], protocol, reason)
         )
         self.layout = layout.moved(group, target)
+        copies = self.layout.holders[group]
+        self.held[group] = False
+        self.held[group, copies[copies != NOWHERE]] = True
 
     def least_used(self, places: Bools) -> int:
         """Return the least used of these nodes; the share with the group would order them alike."""

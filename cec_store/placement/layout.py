@@ -99,10 +99,14 @@ class Layout:
         """Return the layout after a migration.
 
         Where the target had a copy, the old owner's state has become one in its place (Algorithms 1
-        and 2); else the copies stay where they were.
+        and 2). After a direct migration, which ends with Algorithm 1 as well, it is a copy where
+        the group lacks one; those that are there stay where they were.
         """
         owner, holders = self.owner.copy(), self.holders.copy()
-        holders[group][holders[group] == target] = owner[group]
+        copies = holders[group]
+        used = np.flatnonzero(copies == target)
+        place = used if used.size else np.flatnonzero(copies == NOWHERE)[:1]
+        copies[place] = owner[group]
         owner[group] = target
         return replace(self, owner=owner, holders=holders)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
+from cec_store.placement.allocation import ROUNDING, carried
 from cec_store.placement.layout import NOWHERE, Bools, Floats, Layout
 from cec_store.placement.loads import score
 
@@ -40,8 +42,15 @@ def updated(
     priced: Floats,
     threshold: float = 0.0,
     may_hold: Bools | None = None,
+    *,
+    weights: Floats | None = None,
+    room: float = math.inf,
 ) -> Update:
     """Move the copies that improve the score most, until it is within the threshold of a proposal.
+
+    A threshold alone may leave a node with more than constraint 2 allows, as the moves that relieve
+    it are not among the best. Then those that relieve it most cheaply follow, until each node is
+    within its room, or has no more than the proposal gives it.
 
     In any case, copies that are missing are made, and those that are more than the proposal has of
     their group, are with their owner or at a node that takes none leave. Constraint 1 holds after
@@ -52,9 +61,12 @@ def updated(
         priced: what it was made from, `costs`; shape (groups, nodes).
         threshold: in the score's unit: load.
         may_hold: as it was given to `correlated`.
+        weights: mean load of each group, `mean_loads`; shape (groups,). Needed with a room.
+        room: constraint 2's bound on the load of a node's copies, `room_of_a_node`.
 
     Raises:
-        ValueError: a threshold below 0, or layouts of other groups, nodes or owners.
+        ValueError: a threshold below 0, a room without weights, or layouts of other groups, nodes
+            or owners.
     """
     if not threshold >= 0:
         raise ValueError(f"threshold is {threshold:g}: give at least 0")
@@ -62,22 +74,55 @@ def updated(
         raise ValueError("the proposal is for other groups or nodes")
     if not np.array_equal(layout.owner, proposed.owner):
         raise ValueError("the proposal is for other owners")
+    if weights is None and not math.isinf(room):
+        raise ValueError(f"a room of {room:g} without the weights of the groups")
     nodes = len(layout.nodes)
     takes = [*(np.ones(nodes, np.bool_) if may_hold is None else may_hold).tolist(), False]
     kept = _with_copies(layout, proposed, takes)
     needed, improving = _pairs(kept, proposed, priced, takes)
     before, aim = score(kept, priced), score(proposed, priced)
     taken, now = [*needed], before - sum(move.gain for move in needed)
-    for move in improving:
-        if now - aim <= threshold or move.gain <= 0:
+    crowd = _Crowd(kept, proposed, np.zeros(len(priced)) if weights is None else weights, room)
+    for move in needed:
+        crowd.move(move)
+    while improving:
+        is_far = now - aim > threshold and improving[0].gain > 0
+        best = improving[0] if is_far else crowd.relief(improving)
+        if best is None:
             break
-        taken.append(move)
-        now -= move.gain
+        improving.remove(best)
+        taken.append(best)
+        now -= best.gain
+        crowd.move(best)
     holders = kept.holders.copy()
     for move in taken:
         holders[move.group, move.copy] = move.target
     result = kept.with_holders(holders)
     return Update(result, tuple(taken), before, score(result, priced), aim)
+
+
+class _Crowd:
+    """Loads of the copies at each node while copies move, and how much each node may have.
+
+    A node of which the proposal itself breaks constraint 2 may have what the proposal gives it. So
+    a node that is above its bound has a copy that the proposal takes away, until none is above it.
+    """
+
+    def __init__(self, kept: Layout, proposed: Layout, weights: Floats, room: float) -> None:
+        self._weights = weights
+        self._carried = carried(kept, weights)
+        self._most = np.maximum(room, carried(proposed, weights) * (1 + ROUNDING))
+
+    def move(self, move: CopyMove) -> None:
+        """Take in a move."""
+        if move.source != NOWHERE:
+            self._carried[move.source] -= self._weights[move.group]
+        self._carried[move.target] += self._weights[move.group]
+
+    def relief(self, moves: list[CopyMove]) -> CopyMove | None:
+        """Return the first of these moves, the best ones first, from a node above its bound."""
+        above = self._carried > self._most + ROUNDING * self._weights.sum()
+        return next((m for m in moves if m.source != NOWHERE and above[m.source]), None)
 
 
 def _with_copies(layout: Layout, proposed: Layout, takes: list[bool]) -> Layout:

@@ -121,12 +121,23 @@ function costs() {
     text.duration(each.load_us), each.took_us === null ? "–" : text.duration(each.took_us), text.safe(each.reason)]) }, true);
 }
 
+function happened() {
+  if (!report.events.length) return void made("p", "Nothing has happened yet.", at("events"), { class: "wide" });
+  const box = figure("events", "events", "Events", "The newest first, as the driver has seen them; it keeps the last 2,000.");
+  const columns = ["when", "what", "query", "operator", "partition", "executor", "from", "move", "why"];
+  table(box, "Events", { columns, texts: [1, 2, 5, 6, 8], rows: [...report.events].reverse().map((each) => [text.moment(each.at_us),
+    text.safe(each.kind.replace("_", " ")), each.partition ? text.safe(each.partition.query) : "", each.partition ? text.whole(each.partition.operator) : "",
+    each.partition ? text.whole(each.partition.partition) : "", text.safe(each.executor), each.from === null ? "" : text.safe(each.from),
+    each.move === null ? "" : text.whole(each.move), text.safe(each.reason)]) }, true);
+}
+
 header();
 verdict();
 tiles();
 owners();
 takeovers();
 costs();
+happened();
 at("foot").textContent = `From ${text.safe(report.path)}. cec-store ${report.release} · plots by Chart.js ${Chart.version} · this page loads nothing`;
 Chart.defaults.font.family = getComputedStyle(document.body).fontFamily;
 const redraw = () => redraws.forEach((each) => each());

@@ -10,6 +10,7 @@ from dataclasses import asdict
 from statistics import median
 from typing import Any
 
+from cec_store.connectors.spark.executors.events import Event
 from cec_store.connectors.spark.executors.saved import SavedCluster
 from cec_store.connectors.spark.executors.snapshot import (
     Executor,
@@ -23,7 +24,7 @@ Document = dict[str, Any]
 
 
 def report_on_cluster(path: str, saved: SavedCluster) -> Document:
-    """All of it, of a bounded number of migrations: the driver keeps the last 1,000."""
+    """Return all of it, of a bounded number of migrations and events: the driver keeps the last."""
     snapshot = saved.snapshot
     record_s = _cold_record_s(snapshot.moves)
     partitions = [_partition(item, saved, record_s) for item in snapshot.partitions]
@@ -38,6 +39,7 @@ def report_on_cluster(path: str, saved: SavedCluster) -> Document:
         "partitions": partitions,
         "moves": [_move(item, saved) for item in snapshot.moves],
         "costs": _costs(snapshot.moves),
+        "events": [_event(item, saved) for item in saved.events],
         "totals": _totals(snapshot, partitions),
     }
 
@@ -107,6 +109,20 @@ def _move(move: Move, saved: SavedCluster) -> Document:
         "is_from_replica": move.is_from_replica,
         "records_read": move.records_read,
         "load_us": 1000 * move.load_ms,
+    }
+
+
+def _event(event: Event, saved: SavedCluster) -> Document:
+    of = event.id
+    return {
+        "number": event.number,
+        "at_us": 1000 * event.at_ms,
+        "kind": event.kind,
+        "partition": None if of is None else _identity(of, saved),
+        "executor": event.executor,
+        "from": event.source,
+        "move": event.move,
+        "reason": event.reason,
     }
 
 

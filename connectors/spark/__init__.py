@@ -83,6 +83,8 @@ def configure(
     memory_bytes: int | str | None = None,
     replicas: int | None = None,
     replica_memory_bytes: int | str | None = None,
+    replica_warm_lag_versions: int | None = None,
+    replica_warm_ups: int | None = None,
     **unknown: NoReturn,
 ) -> Builder:
     """Make a `SparkSession.builder` keep streaming state in logs of ours.
@@ -112,6 +114,8 @@ def configure(
         memory_bytes=memory_bytes,
         replicas=replicas,
         replica_memory_bytes=replica_memory_bytes,
+        replica_warm_lag_versions=replica_warm_lag_versions,
+        replica_warm_ups=replica_warm_ups,
         **unknown,
     )
     return apply(builder, settings)
@@ -129,6 +133,8 @@ def conf(
     memory_bytes: int | str | None = None,
     replicas: int | None = None,
     replica_memory_bytes: int | str | None = None,
+    replica_warm_lag_versions: int | None = None,
+    replica_warm_ups: int | None = None,
     **unknown: NoReturn,
 ) -> dict[str, str]:
     """Spark's settings for the provider: its class, its jar, and what is given here.
@@ -159,6 +165,8 @@ def conf(
             "memory_bytes": memory_bytes,
             "replicas": replicas,
             "replica_memory_bytes": replica_memory_bytes,
+            "replica_warm_lag_versions": replica_warm_lag_versions,
+            "replica_warm_ups": replica_warm_ups,
             **unknown,
         }
     )

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from itertools import combinations, product
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cec_store.placement import Layout, baseline, correlated, costs, even, score, violations
-from cec_store.placement.allocation import algorithm_3, room_of_a_node
+from cec_store.placement.allocation import algorithm_3, carried, least_spread, room_of_a_node
 from cec_store.placement.layout import NOWHERE
 from cec_store.placement.loads import mean_loads
 from support.placement.layouts import Case, cases, made
@@ -24,10 +25,6 @@ def allocations(case: Case, spread: float = math.inf) -> dict[str, Layout]:
         "even": even(layout, copies, case.random),
         "correlated": correlated(layout, case.loads, copies, spread=spread),
     }
-
-
-def carried(layout: Layout, weights: np.ndarray) -> np.ndarray:
-    return weights @ layout.held
 
 
 @given(cases(), st.sampled_from([1.0, 1.5, math.inf]))
@@ -202,6 +199,51 @@ def test_what_cannot_be_meant_is_refused() -> None:
         correlated(case.layout, -case.loads)
     with pytest.raises(ValueError, match="may_hold of shape"):
         correlated(case.layout, case.loads, may_hold=np.ones(2, np.bool_))
+
+
+def spreads_of_all_allocations(layout: Layout, copies: np.ndarray, may_hold: np.ndarray) -> float:
+    """The least ratio of the fullest node to the average, over all allocations and loads.
+
+    Loads of 0 and 1 are enough, because no ratio is below that of equal loads on some groups.
+    """
+    nodes = np.flatnonzero(may_hold)
+    options = [
+        list(combinations([n for n in nodes if n != owner], count))
+        for owner, count in zip(layout.owner.tolist(), copies.tolist(), strict=True)
+    ]
+    ratios = []
+    for places in product(*options):
+        held = np.array([[n in at for n in range(len(layout.nodes))] for at in places], float)
+        for weights in product([0.0, 1.0], repeat=len(places)):
+            load = np.array(weights) @ held
+            if load.sum():
+                ratios.append(load.max() / (load.sum() / len(nodes)))
+    return min(ratios, default=1.0)
+
+
+@given(
+    st.integers(2, 4).flatmap(
+        lambda nodes: st.tuples(
+            st.just(nodes),
+            st.lists(st.integers(0, nodes - 1), min_size=1, max_size=4),
+            st.lists(st.booleans(), min_size=nodes, max_size=nodes),
+            st.sampled_from([1, 2]),
+        )
+    )
+)
+def test_the_least_spread_is_that_of_all_allocations_and_loads(
+    case: tuple[int, list[int], list[bool], int],
+) -> None:
+    nodes, owners, holding, most = case
+    layout = Layout.of(dict(enumerate(owners)), range(nodes))
+    may_hold = np.array(holding)
+    places = [sum(holding) - holding[owner] for owner in owners]
+    copies = np.minimum(places, most)
+    least, brute = least_spread(layout, copies, may_hold), 0.0
+    brute = spreads_of_all_allocations(layout, copies, may_hold)
+    assert least <= brute + 1e-9
+    if copies.max() <= 1:
+        assert least == pytest.approx(brute)
 
 
 def test_no_groups_are_no_copies() -> None:

@@ -3,8 +3,18 @@
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
-from cec_store.placement import Layout, LoadHistory, Reading, correlations, costs, score, violations
+from cec_store.placement import (
+    Layout,
+    LoadHistory,
+    Reading,
+    baseline,
+    correlations,
+    costs,
+    score,
+    violations,
+)
 from cec_store.placement.layout import NOWHERE
 from support.placement.layouts import Case, cases, made
 
@@ -34,6 +44,38 @@ def test_an_assisted_move_leaves_a_copy_behind() -> None:
     assert layout.moved(0, 3).holder_names() == {"a": (1, 2)}
     assert layout.moved(0, 3).owner.tolist() == [3]
     assert layout.owner.tolist() == [0], "a layout never changes"
+
+
+def test_after_a_direct_move_the_old_owner_has_a_copy_where_one_is_lacking() -> None:
+    layout = Layout.of({"a": 0, "b": 0}, [0, 1, 2, 3], {"a": [1, 2], "b": [1]})
+    assert layout.moved(1, 3).holder_names() == {"a": (1, 2), "b": (1, 0)}
+    assert layout.moved(0, 3).holder_names() == {"a": (1, 2), "b": (1,)}
+    without = Layout.of({"a": 0}, [0, 1])
+    assert without.moved(0, 1).holder_names() == {"a": ()}
+    lost = Layout.of({"a": None, "b": 0}, [0, 1], {"b": [1]})
+    assert lost.moved(0, 1).holder_names() == {"a": (), "b": (1,)}
+
+
+@given(cases(), st.data())
+def test_constraint_1_holds_after_any_moves_and_no_copy_is_lost(
+    case: Case, data: st.DataObject
+) -> None:
+    nodes, groups = len(case.layout.nodes), len(case.layout.groups)
+    layout = baseline(case.layout, case.copies, case.random)
+    lacking = data.draw(st.lists(st.integers(0, groups - 1), max_size=3))
+    holders = layout.holders.copy()
+    holders[lacking, 0] = NOWHERE
+    layout = layout.with_holders(holders)
+    for group in data.draw(st.lists(st.integers(0, groups - 1), max_size=6)):
+        target = data.draw(st.integers(0, nodes - 1))
+        before, owner = set(layout.holders[group].tolist()), int(layout.owner[group])
+        if target == owner:
+            continue
+        layout = layout.moved(group, target)
+        now = set(layout.holders[group].tolist())
+        assert violations(layout) == []
+        assert now - {NOWHERE} >= before - {NOWHERE, target}
+        assert (owner in now) is (target in before or NOWHERE in before)
 
 
 @pytest.mark.parametrize(("owner", "holders", "said"), [

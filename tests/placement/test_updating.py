@@ -1,12 +1,25 @@
 """The threshold: as few copies move as keep the score within it."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cec_store.placement import Layout, baseline, correlated, costs, score, updated, violations
+from cec_store.placement import (
+    CopyMove,
+    Layout,
+    baseline,
+    correlated,
+    costs,
+    score,
+    updated,
+    violations,
+)
+from cec_store.placement.allocation import ROUNDING, carried, room_of_a_node
 from cec_store.placement.layout import NOWHERE
+from cec_store.placement.loads import mean_loads
 from support.placement.layouts import Case, cases, made
 
 pytestmark = pytest.mark.crash
@@ -43,6 +56,49 @@ def test_constraint_1_holds_after_each_move(case: Case, threshold: float) -> Non
         holders[each.group, each.copy] = each.target
         assert violations(now.with_holders(holders)) == []
     assert np.array_equal(holders, found.layout.holders)
+
+
+@given(cases(), st.floats(0, 20), st.sampled_from([1.0, 1.3, 2.0]))
+def test_the_threshold_and_constraint_2_are_kept_together(
+    case: Case, threshold: float, spread: float
+) -> None:
+    priced, weights = costs(case.loads, case.layout), mean_loads(case.loads)
+    now = baseline(case.layout, case.copies, case.random)
+    proposed = correlated(case.layout, case.loads, case.copies, spread=spread)
+    room = room_of_a_node(weights, case.copies, len(case.layout.nodes), spread)
+    found = updated(now, proposed, priced, threshold, weights=weights, room=room)
+    most = np.maximum(room, carried(proposed, weights)) * (1 + 2 * ROUNDING)
+
+    def keeps_both(moves: Sequence[CopyMove]) -> bool:
+        holders = now.holders.copy()
+        for move in moves:
+            holders[move.group, move.copy] = move.target
+        layout = now.with_holders(holders)
+        within = score(layout, priced) - score(proposed, priced) <= threshold + 1e-6
+        return within and bool((carried(layout, weights) <= most).all())
+
+    assert keeps_both(found.moves)
+    assert violations(found.layout) == []
+    assert not any(keeps_both(found.moves[:count]) for count in range(len(found.moves)))
+    free = updated(now, proposed, priced, threshold)
+    assert list(found.moves[: len(free.moves)]) == list(free.moves)
+
+
+def test_a_node_above_its_room_is_relieved_by_the_cheapest_moves_alone() -> None:
+    """Copies of groups 0 to 3 are at b, where two have room; nothing else asks for a move."""
+    nodes = ("a", "b", "c", "d")
+    layout = Layout.of(dict.fromkeys(range(4), "a"), nodes, {group: ["b"] for group in range(4)})
+    proposed = layout.with_holders(np.array([[1], [2], [3], [2]]))
+    weights = np.ones(4)
+    priced = np.array([[0.0, 0, 0, 0], [0, 0, 3, 3], [0, 0, 1, 1], [0, 0, 2, 2]])
+    assert updated(layout, proposed, priced, 100.0).moves == ()
+    found = updated(layout, proposed, priced, 100.0, weights=weights, room=2.0)
+    assert [(move.group, move.target) for move in found.moves] == [(2, 3), (3, 2)]
+    # The proposal itself breaks a room of 1, and is carried out as it is.
+    found = updated(layout, proposed, priced, 100.0, weights=weights, room=1.0)
+    assert np.array_equal(found.layout.holders, proposed.holders)
+    with pytest.raises(ValueError, match="a room of 2 without the weights"):
+        updated(layout, proposed, priced, 100.0, room=2.0)
 
 
 def test_copies_that_are_missing_or_with_their_owner_are_made_whatever_the_threshold() -> None:

@@ -18,6 +18,7 @@ from support.processes.chromium import Chromium, browser
 from support.spark.driver_double import (
     QUERY,
     DriverDouble,
+    event,
     executor,
     migration,
     partition,
@@ -48,6 +49,11 @@ def cluster_of_three() -> DriverDouble:
             migration(3, 1, "9", state="failed", reason="executor 9 is gone", done_ms=1_500),
         ],
     )
+    driver.happened = [
+        event(7, "executor_joined", "1"),
+        event(8, "owned", "1", of=1, **{"from": "0"}),
+        event(9, "move_failed", "9", of=1, move=3, reason="executor 9 was killed"),
+    ]
     driver.ends_as = {}  # they stay as they are
     return driver
 
@@ -70,6 +76,7 @@ def test_what_was_saved_is_what_there_was(tmp_path: Path) -> None:
     cluster.save(tmp_path / "look.json")
     found = read_saved(tmp_path / "look.json")
     assert found.snapshot == cluster.snapshot()
+    assert [each.kind for each in found.events] == ["executor_joined", "owned", "move_failed"]
     assert (found.names, found.application) == ({QUERY: "counts"}, "an application")
 
 
@@ -94,6 +101,12 @@ def test_figures(tmp_path: Path) -> None:
     costs = [tuple(each[name] for name in names) for each in document["costs"]]
     assert costs == [("cpal", True, 1, 7_000), ("direct", False, 2, 500_000)]
     assert [each["took_us"] for each in document["moves"]] == [2_000_000] * 3 + [500_000]
+    assert [each["number"] for each in document["events"]] == [7, 8, 9]
+    assert [each["at_us"] for each in document["events"]] == [7_000_000, 8_000_000, 9_000_000]
+    assert document["events"][0]["partition"] is None
+    key = {"query": "counts", "run_id": QUERY, "operator": 0, "partition": 1}
+    assert [each["partition"] for each in document["events"][1:]] == [key, key]
+    assert (document["events"][1]["from"], document["events"][2]["move"]) == ("0", 3)
 
 
 def test_before_anything_has_happened(tmp_path: Path) -> None:
@@ -186,6 +199,8 @@ def test_the_page_says_it_all(tab: Chromium, size: tuple[int, int], tmp_path: Pa
         "anybody, who loads all of it",
         "about 25 ms",
         "executor 9 is gone",
+        "executor joined",
+        "executor 9 was killed",
     ):
         assert words in said, words
     points = (
@@ -203,6 +218,7 @@ def test_a_page_of_a_cluster_without_queries(tab: Chromium, tmp_path: Path) -> N
     said = tab.value("document.body.innerText")
     assert "No query has opened state yet." in said
     assert "Nothing has moved on purpose." in said
+    assert "Nothing has happened yet." in said
 
 
 def test_words_that_mean_harm_are_shown_and_do_nothing(tab: Chromium, tmp_path: Path) -> None:
@@ -212,6 +228,7 @@ def test_words_that_mean_harm_are_shown_and_do_nothing(tab: Chromium, tmp_path: 
         replicas=[replica(0, HOSTILE[4], state="failing", reason=HOSTILE[0])],
         migrations=[migration(0, 0, HOSTILE[2], state="failed", reason=HOSTILE[1])],
     )
+    driver.happened = [event(1, "orphaned", HOSTILE[3], of=0, reason=HOSTILE[4])]
     driver.wanted = HOSTILE[5]
     tab.open(page_of(driver, tmp_path), *DESK)
     assert tab.complaints() == []

@@ -24,7 +24,7 @@ from cec_store.errors import CecError
 from cec_store.operators import Aggregate, ArrowSource, CountWindow, Operator, Runner, record_schema
 from cec_store.standby.leases import leases_of
 from support.places.made_checkpoints import KEY, VALUE, MadeCheckpoint
-from support.spark.driver_double import DriverDouble, executor, migration, partition, replica
+from support.spark.driver_double import DriverDouble, event, executor, migration, partition, replica
 from support.spark.session import put_back
 
 # What has none: steps and effects are made by a runner and an operator, never by their users.
@@ -142,6 +142,7 @@ def test_example_on_executors(name: str, tmp_path: Path, monkeypatch: pytest.Mon
         replicas=[replica(0, "1"), replica(1, "1")],
         migrations=[migration(0, 1, "0", **{"from": "1"}, state="done", done_ms=3_000)],
     )
+    driver.happened = [event(1, "executor_joined", "0")]
     session = driver.session()
     query = SimpleNamespace(awaitTermination=lambda: None)
     cluster = connector.cluster(session)
@@ -244,7 +245,7 @@ def test_example_of_a_fleet_that_runs(session: Any, shop: fleets.Fleet) -> None:
 def test_every_name_of_the_connector_has_an_example() -> None:
     tested = {*WITHOUT_SESSION, *IN_SPARK, "cluster"}
     assert tested == set(connector.__all__)
-    assert len(ON_EXECUTORS) == 10
+    assert len(ON_EXECUTORS) == 12
     assert {*FLEETS, "FleetDriver"} == set(fleets.__all__)
     every = [*(getattr(connector, name) for name in tested), *ON_EXECUTORS.values()]
     every += [getattr(fleets, name) for name in fleets.__all__]

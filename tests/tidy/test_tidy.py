@@ -97,8 +97,8 @@ ORDER = {
         fleet_folder cuts history lags checkpointing going_back running driver fleet status
     """,
     "connectors.spark.executors": """
-        snapshot driver_side saved loads batch_loads migration planning tables showing adaptation
-        cluster
+        snapshot events driver_side saved loads batch_loads migration planning tables showing
+        adaptation cluster
     """,
     "connectors.spark.takeover": "tenure warming waiting passive active doors",
     "connectors.spark.setup": "environment settings java sides compiler session",

@@ -26,6 +26,13 @@ from cec_store.verbs.arguments import AsJson, count_option
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
+_Replicas = Annotated[
+    int | None, typer.Option(help="Warm copies of each partition on other executors.")
+]
+_ReplicaMemory = Annotated[str | None, typer.Option(help="Of all of them on an executor; as 512m.")]
+_WarmLag = Annotated[int | None, typer.Option(help="Versions that a warm copy may lack.")]
+_WarmUps = Annotated[int | None, typer.Option(help="Copies that are loaded at a time; 0: all.")]
+
 
 class ConfFormat(str, Enum):
     """Form in which settings are written."""
@@ -60,12 +67,10 @@ def conf_verb(
     memory_bytes: Annotated[
         str | None, typer.Option(help="Of rows in an executor's heap; the rest is in local files.")
     ] = None,
-    replicas: Annotated[
-        int | None, typer.Option(help="Warm copies of each partition on other executors.")
-    ] = None,
-    replica_memory_bytes: Annotated[
-        str | None, typer.Option(help="Of all of them on an executor; as 512m.")
-    ] = None,
+    replicas: _Replicas = None,
+    replica_memory_bytes: _ReplicaMemory = None,
+    replica_warm_lag_versions: _WarmLag = None,
+    replica_warm_ups: _WarmUps = None,
     jar: Annotated[
         str | None, typer.Option(help="Where the cluster finds the jar; else the local one.")
     ] = None,
@@ -91,6 +96,8 @@ def conf_verb(
                 "memory_bytes": memory_bytes,
                 "replicas": replicas,
                 "replica_memory_bytes": replica_memory_bytes,
+                "replica_warm_lag_versions": replica_warm_lag_versions,
+                "replica_warm_ups": replica_warm_ups,
             }
         )
     except ValueError as error:

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from threading import Event, Thread
 from typing import Any
 
-from cec_store.connectors.spark.executors.batch_loads import BatchLoads
+from cec_store.connectors.spark.executors.batch_loads import BatchLoads, OtherLoads
 from cec_store.connectors.spark.executors.driver_side import DriverSide
 from cec_store.connectors.spark.executors.loads import LoadMeter, is_of_batch
 from cec_store.connectors.spark.executors.migration import order_all
-from cec_store.connectors.spark.executors.planning import placed, planned
+from cec_store.connectors.spark.executors.planning import crowded, placed, planned
 from cec_store.connectors.spark.executors.snapshot import PartitionId, Snapshot
 from cec_store.errors import CecError
 from cec_store.placement.loads import LoadHistory
@@ -51,6 +51,7 @@ class Adaptation:
         min_batches: int,
         rules: Rules,
         threshold: float,
+        spread: float,
         dry_run: bool,
         say: Callable[[str], object],
         on_scale: Callable[[int, tuple[str, ...]], object] | None,
@@ -62,10 +63,14 @@ class Adaptation:
         self._driver = driver
         self._meter = LoadMeter(session)
         self._batches = BatchLoads(min_batches)
+        self._others = OtherLoads(min_batches)
         self._history = LoadHistory()
         self._every_s = every_s
         self._rules = rules
         self._threshold = threshold
+        self._spread = spread
+        self._crowded: frozenset[str] = frozenset()
+        """Executors of which it was said that they break the spread."""
         self._dry_run = dry_run
         self._say = say
         self._on_scale = on_scale
@@ -105,9 +110,11 @@ class Adaptation:
     def _look(self) -> None:
         snapshot = self._driver.snapshot()
         spent = {of: cost.cpu_s for of, cost in self._meter.totals().items()}
-        sample = self._batches.see(snapshot, spent, time.monotonic(), self._idle())
+        at_s = time.monotonic()
+        sample = self._batches.see(snapshot, spent, at_s, self._idle())
         if sample is not None:
             self._history.add(sample)
+            self._others.see(self._meter.others(), at_s)
         if any(not move.is_over for move in snapshot.moves):
             return  # one adaptation at a time: what moves has no load to go by
         self._freed &= set(snapshot.usable)
@@ -119,6 +126,7 @@ class Adaptation:
             self._rules,
             self._freed,
             may_free=self._batches.is_measured,
+            others=self._others.loads(),
         )
         self._tell_scale(plan, snapshot)
         if plan.moves:
@@ -151,6 +159,7 @@ class Adaptation:
         if not self._dry_run and set(freed) - self._freed:
             self._freed |= set(freed)
             self._batches.begin_anew()
+            self._others.begin_anew()
         if not (plan.nodes_wanted or empty):
             return
         self._say(str(plan))
@@ -159,10 +168,26 @@ class Adaptation:
             self._on_scale(plan.nodes_wanted, empty)
 
     def _place(self, snapshot: Snapshot) -> None:
-        for placing in placed(snapshot, self._history, self._threshold, self._freed):
+        placings = placed(
+            snapshot, self._history, self._threshold, self._freed, spread=self._spread
+        )
+        for placing in placings:
             self._say(str(placing))
             if not self._dry_run:
                 self._driver.place(placing.id, placing.executors)
+        if not placings:
+            self._tell_crowded(snapshot)
+
+    def _tell_crowded(self, snapshot: Snapshot) -> None:
+        """Tell once which executors break the spread where no placing would mend that."""
+        shares = crowded(snapshot, self._history, self._spread, self._freed)
+        if shares.keys() - self._crowded:
+            named = ", ".join(f"{name} has {share:.2f}" for name, share in sorted(shares.items()))
+            self._say(
+                f"spread {self._spread:g} is not kept by these loads: of the average load of "
+                f"replicas executor {named}"
+            )
+        self._crowded = frozenset(shares)
 
 
 def _id(group: object) -> PartitionId:

@@ -45,6 +45,38 @@ class _Query:
         return sum(span.batches for span in self.spans)
 
 
+class OtherLoads:
+    """Meter of what executors do for no partition of state, over the newest complete samples.
+
+    It goes by the same stretches as `BatchLoads`: a look in the middle of a batch says nothing.
+
+    Args:
+        samples_max: Number of stretches over which the loads are means.
+    """
+
+    def __init__(self, samples_max: int = MIN_BATCHES) -> None:
+        self._looks: deque[tuple[float, Mapping[str, float]]] = deque(maxlen=samples_max + 1)
+
+    def see(self, cpu_s: Mapping[str, float], at_s: float) -> None:
+        """Take in the processor seconds so far of each executor, at the end of a sample."""
+        if not self._looks or at_s > self._looks[-1][0]:
+            self._looks.append((at_s, dict(cpu_s)))
+
+    def loads(self) -> dict[str, float]:
+        """Return processor seconds a second by executor; none before the second look."""
+        if len(self._looks) < 2:
+            return {}
+        (began_s, before), (at_s, now) = self._looks[0], self._looks[-1]
+        return {
+            executor: max(0.0, spent - before.get(executor, 0.0)) / (at_s - began_s)
+            for executor, spent in now.items()
+        }
+
+    def begin_anew(self) -> None:
+        """Forget what was measured: after this other executors do the work."""
+        self._looks.clear()
+
+
 class BatchLoads:
     """Meter of the loads of partitions over the newest whole batches of their queries.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,13 +11,24 @@ import pyarrow as pa
 from cec_store.connectors.spark.executors.adaptation import Adaptation, cores_of
 from cec_store.connectors.spark.executors.batch_loads import MIN_BATCHES
 from cec_store.connectors.spark.executors.driver_side import DriverSide
+from cec_store.connectors.spark.executors.events import events_of
 from cec_store.connectors.spark.executors.loads import LoadMeter
 from cec_store.connectors.spark.executors.migration import await_all, order, order_all
-from cec_store.connectors.spark.executors.planning import loads_per_s, planned
+from cec_store.connectors.spark.executors.planning import (
+    check_spread,
+    loads_per_s,
+    others_per_s,
+    planned,
+)
 from cec_store.connectors.spark.executors.saved import save
 from cec_store.connectors.spark.executors.showing import text_of
 from cec_store.connectors.spark.executors.snapshot import Move, PartitionId, Snapshot
-from cec_store.connectors.spark.executors.tables import table_of_moves, table_of_partitions
+from cec_store.connectors.spark.executors.tables import (
+    table_of_events,
+    table_of_loads,
+    table_of_moves,
+    table_of_partitions,
+)
 from cec_store.errors import NoSuchPartition
 from cec_store.placement.plans import Plan, Rules
 from cec_store.storage.paths import AnyPath
@@ -32,6 +44,8 @@ class Cluster:
         self._session = session
         self._driver = DriverSide(session)
         self._meter = LoadMeter(session)
+        self._shown = LoadMeter(session)
+        """Meter of what was shown, so that a look changes nothing for :meth:`rebalance`."""
 
     def __str__(self) -> str:
         return text_of(self.snapshot(), self._names())
@@ -46,8 +60,8 @@ class Cluster:
         return self._driver.snapshot()
 
     def save(self, path: AnyPath) -> None:
-        """Write what there is now to a local file, of which ``cec-store report --cluster`` makes a
-        page: whole or not at all, in place of what was there.
+        """Write what there is now, and what has happened, to a local file: whole or not at all, in
+        place of what was there. ``cec-store report --cluster`` makes a page of it.
 
         Raises:
             SparkUnavailable: the session has been stopped; the file is as it was.
@@ -58,7 +72,8 @@ class Cluster:
         """
         context = self._session.sparkContext
         status = self._driver.status()
-        save(path, status, self._names(), context.appName, context.applicationId)
+        events = self._driver.events()
+        save(path, status, events, self._names(), context.appName, context.applicationId)
 
     def partitions(self) -> pa.Table:
         """A row for each partition, with the replica that lacks least; nulls where there is none.
@@ -81,6 +96,38 @@ class Cluster:
             [{'partition': 1, 'source': '1', 'target': '0', 'state': 'done'}]
         """
         return table_of_moves(self.snapshot())
+
+    def loads(self) -> pa.Table:
+        """A row for what each partition has cost since the last call, or since this was made.
+
+        ``cpu_s`` is processor time, ``rows`` and ``shuffled_bytes`` have come in shuffles,
+        ``written_bytes`` were written to them; ``memory_bytes`` is the most that a task has had for
+        sorts and aggregates so far, ``state_bytes`` the state in memory. A row without a partition
+        has the processor time that an executor spent on stages without state, other jobs and tasks
+        that failed. Loads that nothing was spent on are left out.
+
+        Examples:
+            >>> sorted(cluster.loads().column_names)[:2]
+            ['cpu_s', 'executor']
+        """
+        costs, _ = self._shown.read()
+        return table_of_loads(self.snapshot(), costs, self._shown.read_others())
+
+    def events(self) -> pa.Table:
+        """A row for each thing that has happened, the oldest first; ``at_ms`` since 1970.
+
+        ``kind`` says what: an executor joined, is being decommissioned or was lost; a partition has
+        come to an executor or lost it; a replica was placed, has become warm, was evicted or
+        dropped; a migration was ordered or has ended. ``source`` is where a partition comes from.
+
+        The last 2,000 are kept; ``number`` counts all of them, so that a reader who comes again
+        knows which are new.
+
+        Examples:
+            >>> cluster.events().select(["kind", "partition", "executor"]).to_pylist()[0]
+            {'kind': 'executor_joined', 'partition': None, 'executor': '0'}
+        """
+        return table_of_events(events_of(self._driver.events()))
 
     def migrate(
         self,
@@ -126,7 +173,8 @@ class Cluster:
     ) -> Plan:
         """Give each executor its fair share of partitions, and relieve those that are overloaded.
 
-        Loads are processor times of the tasks since the last call, or since this object was made.
+        Loads are processor times of the tasks since the last call, or since this object was made:
+        those of each partition, and of each executor what it does for no partition of state.
 
         Args:
             rules: Thresholds; without them those of ``Rules``, and executors neither freed nor
@@ -147,6 +195,7 @@ class Cluster:
             loads_per_s(costs, passed_s),
             cores_of(self._session),
             rules or Rules(scales=False),
+            others=others_per_s(self._meter.read_others(), passed_s),
         )
         if not dry_run:
             orders = [
@@ -166,6 +215,7 @@ class Cluster:
         min_batches: int = MIN_BATCHES,
         rules: Rules | None = None,
         threshold: float = 0.05,
+        spread: float = math.inf,
         dry_run: bool = False,
         say: Callable[[str], object] = print,
         on_scale: Callable[[int, tuple[str, ...]], object] | None = None,
@@ -182,6 +232,9 @@ class Cluster:
             rules: Thresholds of overload and underload; those of ``Rules`` without.
             threshold: θ: how much better another allocation of replicas has to be, as a share of
                 all load, before replicas are moved.
+            spread: Constraint 2: the partitions of which an executor has replicas load at most so
+                many times the average over executors. It is kept whatever θ is; where measured
+                loads do not allow it, ``say`` is told so.
             dry_run: Only say what would be done.
             say: Gets what is planned, as text.
             on_scale: Called with how many more executors are needed, and with those that own
@@ -190,16 +243,25 @@ class Cluster:
         Returns:
             What runs; stop it, or use it as a context manager.
 
+        Raises:
+            PlacementRefused: the spread is below 1, or below what these executors and replicas
+                allow whatever the loads are; nothing runs.
+            ValueError: ``every_s`` or ``min_batches`` is too small, or θ below 0.
+
         Examples:
             >>> with cluster.adapt(dry_run=True):
             ...     query.awaitTermination()
         """
         if every_s <= 0:
             raise ValueError(f"every_s must be above 0, not {every_s}")
+        if not threshold >= 0:
+            raise ValueError(f"threshold must be at least 0, not {threshold}")
+        check_spread(spread, self.snapshot())
         chosen = rules or Rules(scales=on_scale is not None)
         return Adaptation(
             self._session, self._driver, every_s=every_s, min_batches=min_batches,
-            rules=chosen, threshold=threshold, dry_run=dry_run, say=say, on_scale=on_scale,
+            rules=chosen, threshold=threshold, spread=spread, dry_run=dry_run, say=say,
+            on_scale=on_scale,
         )  # fmt: skip
 
     def place(self, query: Any, operator: int, partition: int, on: Sequence[str | int]) -> None:

@@ -83,6 +83,18 @@ class DriverSide:
             raise SparkUnavailable("this session has been stopped, and its replicas with it")
         return status
 
+    def events(self) -> list[dict[str, Any]]:
+        """Read what has happened, the oldest first, as `events_of` takes it.
+
+        Raises:
+            SparkUnavailable: the session has been stopped.
+        """
+        answer = json.loads(self._cluster.events())
+        if isinstance(answer, dict):
+            raise SparkUnavailable("this session has been stopped, and its replicas with it")
+        events: list[dict[str, Any]] = answer
+        return events
+
     def move(self, of: PartitionId, to: str, protocol: str) -> Move:
         """Order it; it is done with the next batch that is planned, or, for ``cpal``, with the
         first after the replica has caught up.

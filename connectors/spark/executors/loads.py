@@ -20,13 +20,18 @@ def is_of_batch(progress: Any) -> bool:
 
 @dataclass(frozen=True)
 class Cost:
-    """Sums over all tasks of a partition: processor time in seconds, rows, and shuffled bytes."""
+    """Sums over all tasks of a partition: processor time in seconds, rows, bytes of shuffles."""
 
     tasks: int = 0
     cpu_s: float = 0.0
     rows: int = 0
     """Number of rows that came to the partition's tasks in shuffles."""
     shuffled_bytes: int = 0
+    """Bytes of shuffles that the tasks have read."""
+    written_bytes: int = 0
+    """Bytes of shuffles that they have written."""
+    memory_bytes: int = 0
+    """The most that a task has had for sorts and aggregates, beside the state; not a sum."""
 
     def since(self, before: Cost) -> Cost:
         return Cost(
@@ -34,6 +39,8 @@ class Cost:
             self.cpu_s - before.cpu_s,
             self.rows - before.rows,
             self.shuffled_bytes - before.shuffled_bytes,
+            self.written_bytes - before.written_bytes,
+            self.memory_bytes,
         )
 
 
@@ -48,6 +55,7 @@ class LoadMeter:
         task_loads = session._jvm.org.apache.spark.sql.cecstore.replicas.TaskLoads
         self._counted = task_loads.of(session.sparkContext._jsc.sc())
         self._last, self._at_s = self.totals(), time.monotonic()
+        self._last_others = self.others()
 
     def read(self) -> tuple[dict[PartitionId, Cost], float]:
         """Return each partition's cost since the last reading, and the seconds since then."""
@@ -58,16 +66,38 @@ class LoadMeter:
         self._last, self._at_s = now, at_s
         return costs, passed_s
 
+    def read_others(self) -> dict[str, float]:
+        """Return the processor seconds of each executor's other tasks since the last such reading.
+
+        Call it with :meth:`read`, which tells how long that was.
+        """
+        now, before = self.others(), self._last_others
+        self._last_others = now
+        return {executor: spent - before.get(executor, 0.0) for executor, spent in now.items()}
+
     def totals(self) -> dict[PartitionId, Cost]:
         """Return what each has cost since the driver began to count."""
         return counted(json.loads(self._counted.text()))
+
+    def others(self) -> dict[str, float]:
+        """Return the processor seconds that each executor has spent on no partition of state.
+
+        These are stages without state, jobs beside the queries, and tasks that failed.
+        """
+        spent: dict[str, int] = json.loads(self._counted.othersText())
+        return {executor: nanoseconds / 1e9 for executor, nanoseconds in spent.items()}
 
 
 def counted(documents: list[Mapping[str, Any]]) -> dict[PartitionId, Cost]:
     """Return the costs by partition in the parsed JSON of `TaskLoads.text`."""
     return {
         PartitionId.of(document): Cost(
-            document["tasks"], document["cpu_ns"] / 1e9, document["rows"], document["bytes"]
+            document["tasks"],
+            document["cpu_ns"] / 1e9,
+            document["rows"],
+            document["bytes"],
+            document["written_bytes"],
+            document["memory_bytes"],
         )
         for document in documents
     }

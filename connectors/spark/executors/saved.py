@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cec_store.connectors.spark.executors.events import Event, events_of
 from cec_store.connectors.spark.executors.snapshot import Snapshot, parsed
 from cec_store.errors import UnsupportedVersion
 from cec_store.storage.paths import AnyPath
@@ -29,11 +30,14 @@ class SavedCluster:
     names: Mapping[str, str]
     """Names of the queries that ran, by their run ids."""
     snapshot: Snapshot
+    events: tuple[Event, ...]
+    """Events until then, the oldest first."""
 
 
 def save(
     path: AnyPath,
     status: Mapping[str, Any],
+    events: Sequence[Mapping[str, Any]],
     names: Mapping[str, str],
     application: str,
     application_id: str,
@@ -42,6 +46,7 @@ def save(
 
     Args:
         status: what the driver's side says, as `snapshot.parsed` takes it.
+        events: what has happened, as `events_of` takes it.
     """
     document = {
         "format": FORMAT,
@@ -51,6 +56,7 @@ def save(
         "application_id": application_id,
         "queries": dict(names),
         "status": dict(status),
+        "events": list(events),
     }
     with new_file(path, replace=True) as file:
         file.write(json.dumps(document, indent=1).encode())
@@ -83,6 +89,7 @@ def read_saved(path: Path) -> SavedCluster:
             str(document["application_id"]),
             {str(run): str(name) for run, name in document["queries"].items()},
             parsed(document["status"]),
+            events_of(document["events"]),
         )
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise ValueError(f"{path}: not whole: {error!r}; {advice}") from None

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 
 import pyarrow as pa
 
-from cec_store.connectors.spark.executors.snapshot import Snapshot
+from cec_store.connectors.spark.executors.events import Event
+from cec_store.connectors.spark.executors.loads import Cost
+from cec_store.connectors.spark.executors.snapshot import PartitionId, Snapshot
 
 _PARTITION = [("query", pa.string()), ("operator", pa.int64()), ("partition", pa.int32())]
 _PARTITIONS = pa.schema(
@@ -39,6 +42,33 @@ _MOVES = pa.schema(
 )
 
 
+_LOADS = pa.schema(
+    [
+        *_PARTITION,
+        ("executor", pa.string()),
+        ("tasks", pa.int64()),
+        ("cpu_s", pa.float64()),
+        ("rows", pa.int64()),
+        ("shuffled_bytes", pa.int64()),
+        ("written_bytes", pa.int64()),
+        ("memory_bytes", pa.int64()),
+        ("state_bytes", pa.int64()),
+    ]
+)
+_EVENTS = pa.schema(
+    [
+        ("number", pa.int64()),
+        ("at_ms", pa.int64()),
+        ("kind", pa.string()),
+        *_PARTITION,
+        ("executor", pa.string()),
+        ("source", pa.string()),
+        ("move", pa.int64()),
+        ("reason", pa.string()),
+    ]
+)
+
+
 def table_of_partitions(snapshot: Snapshot) -> pa.Table:
     """A row for each partition, with the replica that lacks least; nulls where there is none."""
     rows = []
@@ -66,3 +96,36 @@ def table_of_moves(snapshot: Snapshot) -> pa.Table:
         row = asdict(move)
         rows.append({**row.pop("id"), **row})
     return pa.Table.from_pylist([{n: r[n] for n in _MOVES.names} for r in rows], _MOVES)
+
+
+def table_of_events(events: Iterable[Event]) -> pa.Table:
+    """Return a row for each event, the oldest first; nulls for the partition of an executor's."""
+    rows = []
+    for event in events:
+        row = asdict(event)
+        rows.append({**(row.pop("id") or {}), **row})
+    return pa.Table.from_pylist([{n: r.get(n) for n in _EVENTS.names} for r in rows], _EVENTS)
+
+
+def table_of_loads(
+    snapshot: Snapshot, costs: Mapping[PartitionId, Cost], others: Mapping[str, float]
+) -> pa.Table:
+    """Return a row for each partition that runs and has cost something, then one for each executor.
+
+    Args:
+        others: Processor seconds of each executor's tasks for no partition of state.
+    """
+    rows: list[dict[str, object]] = []
+    for partition in snapshot.partitions:
+        cost = costs.get(partition.id, Cost())
+        if cost.tasks:
+            rows.append(
+                {
+                    **asdict(partition.id),
+                    "executor": partition.owner,
+                    **asdict(cost),
+                    "state_bytes": partition.state_bytes,
+                }
+            )
+    rows += [{"executor": name, "cpu_s": spent} for name, spent in others.items() if spent > 0]
+    return pa.Table.from_pylist([{n: r.get(n) for n in _LOADS.names} for r in rows], _LOADS)

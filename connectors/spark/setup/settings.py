@@ -140,6 +140,13 @@ SETTINGS = (
         "0 to 1 PiB, in bytes or like '512m' or '512MiB'",
         _bytes(0, 1 << 50),
     ),
+    Setting(
+        "replica_warm_lag_versions",
+        "replicaWarmLagVersions",
+        "0 to 1,000,000 (versions)",
+        _whole(0, 1_000_000),
+    ),
+    Setting("replica_warm_ups", "replicaWarmUps", "0 to 10,000 (replicas)", _whole(0, 10_000)),
 )
 _FROM_TEXT: dict[str, Callable[[str], object]] = {
     "recoveryTimeMs": lambda text: int(text) / 1000,

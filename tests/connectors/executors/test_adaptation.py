@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from typing import Any
@@ -9,9 +10,11 @@ from typing import Any
 import pytest
 
 from cec_store.connectors import spark
-from cec_store.connectors.spark.executors.batch_loads import BatchLoads
-from cec_store.connectors.spark.executors.planning import placed, planned
+from cec_store.connectors.spark.executors import adaptation
+from cec_store.connectors.spark.executors.batch_loads import BatchLoads, OtherLoads
+from cec_store.connectors.spark.executors.planning import Placing, crowded, placed, planned
 from cec_store.connectors.spark.executors.snapshot import PartitionId, parsed
+from cec_store.errors import PlacementRefused
 from cec_store.placement.loads import LoadHistory
 from cec_store.placement.plans import Rules
 from support.spark.driver_double import QUERY, DriverDouble, executor, partition, replica
@@ -105,18 +108,102 @@ def test_replicas_leave_an_executor_that_drains_whatever_the_threshold() -> None
     assert placed(snapshot_of(driver), history, 100.0) == []
 
 
-def test_replicas_may_all_go_to_the_one_executor_that_suits_them() -> None:
-    """Four partitions vary together, and against that of executor 4."""
-    driver = DriverDouble(
-        executors=[executor(name) for name in "01234"],
-        assignments=[partition(number, str(number)) for number in range(5)],
-    )
+def history_of_four_against_one() -> LoadHistory:
     history = LoadHistory()
     for at in range(20):
         up, down = 1 + at / 20, 2 - at / 20
         history.add({group(number): up if number < 4 else down for number in range(5)})
-    found = {each.id: each.executors for each in placed(snapshot_of(driver), history, 0.0)}
+    return history
+
+
+def driver_of_five(**more: Any) -> DriverDouble:
+    return DriverDouble(
+        executors=[executor(name) for name in "01234"],
+        assignments=[partition(number, str(number)) for number in range(5)],
+        **more,
+    )
+
+
+def loads_of(placings: Any, history: LoadHistory) -> dict[str, float]:
+    """The load of each executor's replicas over the average over the five executors."""
+    mean = {group(n): history.series([group(n)]).mean() for n in range(5)}
+    loads = dict.fromkeys("01234", 0.0)
+    for each in placings:
+        for name in each.executors:
+            loads[name] += mean[each.id] / sum(mean.values()) * 5
+    return loads
+
+
+def test_replicas_may_all_go_to_the_one_executor_that_suits_them() -> None:
+    """Four partitions vary together, and against that of executor 4."""
+    placings = placed(snapshot_of(driver_of_five()), history_of_four_against_one(), 0.0)
+    found = {each.id: each.executors for each in placings}
     assert [found[group(number)] for number in range(4)] == [("4",)] * 4
+
+
+@pytest.mark.parametrize(("spread", "moves"), [(1.1, 4), (2.0, 3), (3.0, 1), (5.0, 0)])
+def test_a_spread_is_kept_whatever_the_threshold(spread: float, moves: int) -> None:
+    history, driver = history_of_four_against_one(), driver_of_five()
+    first = placed(snapshot_of(driver), history, 0.0, spread=spread)
+    assert max(loads_of(first, history).values()) <= spread + 1e-6
+    # All on executor 4 but its own: a threshold alone would leave them there.
+    at_one = [replica(number, "4" if number < 4 else "0") for number in range(5)]
+    driver = driver_of_five(replicas=at_one)
+    assert placed(snapshot_of(driver), history, 100.0) == []
+    moved = {each.id: each for each in placed(snapshot_of(driver), history, 100.0, spread=spread)}
+    now = [moved.get(group(n), Placing(group(n), (at_one[n]["executor"],))) for n in range(5)]
+    assert max(loads_of(now, history).values()) <= spread + 1e-6
+    assert len(moved) == moves, "and no more of them move than have to"
+
+
+def test_spreads_that_nothing_could_keep_are_refused_before_anything_runs() -> None:
+    driver = DriverDouble(
+        executors=[executor(name) for name in "0123"],
+        assignments=[partition(number, "0") for number in range(2)],
+    )
+    cluster = spark.cluster(driver.session())
+    for spread in (0.5, math.nan, -math.inf):
+        with pytest.raises(PlacementRefused, match="give 1 or more"):
+            cluster.adapt(spread=spread)
+    with pytest.raises(
+        PlacementRefused, match=r"at most 2 can have one of the 2 replicas.*2 times"
+    ):
+        cluster.adapt(spread=1.9)
+    with pytest.raises(ValueError, match="threshold must be at least 0"):
+        cluster.adapt(threshold=-0.1)
+    assert driver.ordered == []
+    cluster.adapt(spread=2.0, every_s=60.0).stop()
+    # One executor owns all of them, so that three at most have replicas.
+    driver.lists["assignments"] = [partition(number, "0") for number in range(9)]
+    with pytest.raises(PlacementRefused, match=r"1\.33 times.*at least 1\.334"):
+        cluster.adapt(spread=1.3)
+    cluster.adapt(spread=4 / 3, every_s=60.0).stop()
+    # Before the first batch nothing is known, and nothing refused.
+    driver.lists["assignments"] = []
+    cluster.adapt(spread=1.0, every_s=60.0).stop()
+
+
+def test_loads_that_break_a_spread_are_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Partition 0 alone loads more than twice the average."""
+    driver = DriverDouble(
+        executors=[executor(name) for name in "012"],
+        assignments=[partition(number, str(number)) for number in range(3)],
+        replicas=[replica(number, str((number + 1) % 3)) for number in range(3)],
+    )
+    history = LoadHistory()
+    for _ in range(12):
+        history.add({group(0): 0.9, group(1): 0.1, group(2): 0.1})
+    assert crowded(snapshot_of(driver), history, math.inf) == {}
+    assert crowded(snapshot_of(driver), history, 2.0) == {"1": pytest.approx(0.9 / 1.1 * 3)}
+    monkeypatch.setattr(adaptation, "LoadHistory", lambda: history)
+    said = list[str]()
+    session = spark.cluster(driver.session())
+    with session.adapt(every_s=0.01, spread=2.0, say=said.append) as running:
+        await_so(lambda: running.rounds >= 5)
+    assert said == [
+        "spread 2 is not kept by these loads: of the average load of replicas executor 1 has 2.45"
+    ]
+    assert driver.ordered == []
 
 
 OTHER = "4d0f1c52-0000-0000-0000-000000000002"
@@ -240,6 +327,49 @@ def test_a_query_that_begins_anew_is_measured_anew() -> None:
     assert not batches.is_measured
     with pytest.raises(ValueError, match="min_batches=0"):
         BatchLoads(0)
+
+
+def test_other_loads_are_means_over_the_newest_samples() -> None:
+    others = OtherLoads(samples_max=3)
+    others.see({"0": 5.0}, 10.0)
+    assert others.loads() == {}
+    for look in range(1, 6):
+        others.see({"0": 5.0 + look, "1": 2.0 * look}, 10.0 + 4.0 * look)
+    assert others.loads() == {"0": 0.25, "1": 0.5}
+    others.see({"1": 12.0}, 34.0)
+    assert others.loads() == {"1": 0.5}, "an executor that is told of no more has no load"
+    others.see({"1": 99.0}, 34.0)
+    assert others.loads() == {"1": 0.5}, "no time has passed"
+    others.begin_anew()
+    assert others.loads() == {}
+
+
+def test_an_executor_whose_other_tasks_overload_it_is_relieved() -> None:
+    driver = DriverDouble(
+        executors=[executor("0"), executor("1")],
+        assignments=[partition(number, str(number)) for number in range(2)],
+    )
+    rules = Rules(fills=False, scales=False, overload=0.8)
+    cluster = spark.cluster(driver.session())
+    with cluster.adapt(every_s=0.01, min_batches=1, rules=rules, say=lambda _: None) as running:
+        began_s = time.monotonic()
+        spent_ns = {"cpu_ns": 0}
+
+        def a_batch() -> bool:
+            """Executor 0 is busy with other tasks all the time, and with its partition a little."""
+            now_ns = int(1e9 * (time.monotonic() - began_s))
+            driver.others_ns = {"0": now_ns}
+            spent_ns["cpu_ns"] += 10**6
+            sums = {"tasks": 1, "rows": 0, "bytes": 0, "written_bytes": 0, "memory_bytes": 0}
+            key = {"query": QUERY, "operator": 0}
+            driver.loads = [{**key, **sums, **spent_ns, "partition": n} for n in range(2)]
+            end_a_batch(driver)
+            rounds = running.rounds
+            await_so(lambda: running.rounds >= rounds + 2)
+            return bool(driver.ordered)
+
+        await_so(a_batch)
+    assert driver.ordered[0] == ("move", 0, "1", "cpal")
 
 
 def test_without_known_loads_no_executor_is_freed() -> None:

@@ -1,10 +1,15 @@
 """`spark.cluster` against documents of the driver side: what it tells, orders and refuses."""
 
+import re
 from typing import Any
 
 import pytest
 
 from cec_store.connectors import spark
+from cec_store.connectors.spark.executors.events import KINDS
+from cec_store.connectors.spark.executors.planning import planned
+from cec_store.connectors.spark.executors.snapshot import parsed
+from cec_store.connectors.spark.setup.compiler import SOURCES
 from cec_store.errors import (
     MigrationFailed,
     MigrationRefused,
@@ -13,9 +18,11 @@ from cec_store.errors import (
     NoSuchPartition,
     SparkUnavailable,
 )
+from cec_store.placement.plans import Rules
 from support.spark.driver_double import (
     QUERY,
     DriverDouble,
+    event,
     executor,
     migration,
     partition,
@@ -149,6 +156,80 @@ def test_a_session_that_was_stopped() -> None:
     driver.is_up = False
     with pytest.raises(SparkUnavailable, match="stopped"):
         cluster.snapshot()
+
+
+def cost(number: int, cpu_ns: int, **more: int) -> dict[str, Any]:
+    sums = {"tasks": 2, "rows": 30, "bytes": 400, "written_bytes": 50, "memory_bytes": 600}
+    key = {"query": QUERY, "operator": 0, "partition": number}
+    return {**key, **sums, "cpu_ns": cpu_ns, **more}
+
+
+def test_loads_are_a_table_of_what_was_spent_since_the_last_look() -> None:
+    driver = two_executors()
+    driver.loads, driver.others_ns = [cost(0, 10**9, tasks=1)], {"0": 10**9}
+    cluster = spark.cluster(driver.session())
+    assert cluster.loads().num_rows == 0
+    driver.loads = [cost(0, 3 * 10**9, memory_bytes=700, written_bytes=90), cost(7, 10**9)]
+    driver.others_ns = {"0": 10**9, "1": 5 * 10**8}
+    partition_0, executor_1 = cluster.loads().to_pylist()
+    assert partition_0 == {
+        "query": QUERY, "operator": 0, "partition": 0, "executor": "0", "tasks": 1, "cpu_s": 2.0,
+        "rows": 0, "shuffled_bytes": 0, "written_bytes": 40, "memory_bytes": 700,
+        "state_bytes": 3 << 20,
+    }  # fmt: skip
+    assert {name: value for name, value in executor_1.items() if value is not None} == {
+        "executor": "1", "cpu_s": 0.5,
+    }  # fmt: skip
+    assert cluster.loads().num_rows == 0
+
+
+def test_what_an_executor_does_beside_its_partitions_counts_in_a_plan() -> None:
+    """Two partitions that load 0.3 a second each fit on one core, but not beside another 0.5."""
+    driver = DriverDouble(
+        executors=[executor("0"), executor("1")],
+        assignments=[partition(number, "0") for number in range(2)],
+        replicas=[replica(number, "1") for number in range(2)],
+    )
+    rules = Rules(fills=False, scales=False)
+    snapshot, cores = parsed({"wanted": None, **driver.lists}), {"0": 1.0, "1": 1.0}
+    loads = {each.id: 0.3 for each in snapshot.partitions}
+    assert planned(snapshot, loads, cores, rules).moves == ()
+    [move] = planned(snapshot, loads, cores, rules, others={"0": 0.5, "gone": 9.0}).moves
+    assert (move.source, move.target) == ("0", "1")
+    assert planned(snapshot, loads, cores, rules, others={"0": 0.5, "1": 0.6}).moves == ()
+
+
+def test_events_are_a_table() -> None:
+    driver = two_executors()
+    driver.happened = [
+        event(3, "executor_lost", "1"),
+        event(4, "move_done", "1", of=1, move=2, **{"from": "0"}),
+    ]
+    cluster = spark.cluster(driver.session())
+    lost, done = cluster.events().to_pylist()
+    assert lost == {
+        "number": 3, "at_ms": 3_000, "kind": "executor_lost", "query": None, "operator": None,
+        "partition": None, "executor": "1", "source": None, "move": None, "reason": "",
+    }  # fmt: skip
+    names = ("query", "operator", "partition", "source", "move")
+    assert [done[name] for name in names] == [QUERY, 0, 1, "0", 2]
+    driver.happened = []
+    assert cluster.events().num_rows == 0
+    driver.is_up = False
+    with pytest.raises(SparkUnavailable, match="stopped"):
+        cluster.events()
+
+
+def test_kinds_of_events_are_those_of_the_driver() -> None:
+    scala = (SOURCES / "replicas" / "History.scala").read_text(encoding="utf-8")
+    states = re.findall(
+        r'val \w+ = "(done|failed|cancelled)"',
+        (SOURCES / "replicas" / "Migrations.scala").read_text(encoding="utf-8"),
+    )
+    named = {*re.findall(r'(?:add|told)\("(\w+)"', scala), "move_ordered"}
+    named |= set(re.findall(r'told\("(\w+)", _\)', scala)) | {f"move_{state}" for state in states}
+    assert named == set(KINDS)
+    assert len(states) == 3
 
 
 def test_rebalancing_gives_an_executor_that_joined_its_share() -> None:

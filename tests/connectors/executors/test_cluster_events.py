@@ -43,6 +43,7 @@ class Scenario:
             "minDeltasForSnapshot": "5",
             "cec.segmentBytes": "256k",
             "cec.extentFactor": "1.25",
+            "cec.replicaWarmUps": "2",
         }
         return {
             **{f"spark.sql.streaming.stateStore.{name}": each for name, each in stores.items()},
@@ -118,6 +119,13 @@ def test_each_row_comes_once_whatever_happens_to_executors(
     assert (metrics.get("cecReplicaHits", 0) > 0) is (scenario.replicas > 0)
     if name == "small":  # nothing else happens in it while a partition moves
         assert all(event["warm"] for event in said if event.get("protocol") == "cpal")
+    history = said[-1]["history"]
+    assert history["executor_joined"] > 0
+    assert (history.get("replica_warm", 0) > 0) is (scenario.replicas > 0)
+    if name == "small":
+        assert history["move_done"] > 0
+        assert history["executor_lost"] > 0
+        assert history["owned"] > PARTITIONS
     assert min(batches) > len(events), "hardly a batch was run: the test proves nothing"
     tally(len(events))
 

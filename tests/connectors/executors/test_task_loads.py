@@ -33,13 +33,20 @@ def test_each_operator_of_a_query_has_the_costs_of_its_own_tasks(
     assert len({key.query for key in found}) == 1
     batches = len(done.rows)
     assert batches > 3
+    assert meter.read_others()["driver"] > 0, "files are read in stages without state"
     for key, cost in found.items():
         assert 0 < cost.tasks <= batches, key
+        assert cost.shuffled_bytes > 0, key
         assert cost.cpu_s > 0, key
     rows = [sum(c.rows for k, c in found.items() if k.operator == n) for n in (0, 1)]
     # Two sides of 40 rows a file; the aggregate gets partial sums of what has met.
     assert 0 < rows[0] <= batches * 80
     assert rows[1] > 0
+    # Spark numbers operators from the sink on: 0 is the aggregate, 1 the join before it.
+    written = [sum(c.written_bytes for k, c in found.items() if k.operator == n) for n in (0, 1)]
+    assert written[0] == 0
+    assert written[1] > 0, "the join's stage ends with the shuffle of the aggregate"
+    assert max(cost.memory_bytes for cost in found.values()) > 0
     again, _ = meter.read()
     assert all(again[key].tasks == 0 and again[key].rows == 0 for key in found)
 

@@ -9,6 +9,7 @@ from support.spark.jvm import run_jvm
 RULES = (
     "replicas are spread evenly, each on another executor than its partition",
     "a replica goes to another host where there is one",
+    "a replica goes to another rack where one is known",
     "a partition of a lost executor goes to its replica before the next batch, with all its stores",
     "an entry that a running task has overwritten is made again",
     "a lost partition that a task has taken elsewhere stays there",
@@ -19,8 +20,15 @@ RULES = (
     "CPA needs a warm replica",
     "the replica that CPA goes to is kept, wanted or not",
     "CPAL changes the location once the replica has caught up",
+    "a replica that lacks more than a warm one may is not warm",
+    "so many replicas are loaded at a time, those that partitions go to first",
+    "a replica without room, or with a provider's state, takes nobody's turn",
+    "settings that are not allowed are refused by name",
     "the old owner keeps its state as the replica",
     "a warm replica elsewhere stays when its partition moves",
+    "after a direct move the old owner's state takes the place of a cold replica",
+    "a placed replica that is used goes to where the partition was",
+    "the old owner's state stays until placed replicas are warm",
     "a migration to an executor that is lost fails",
     "orders that cannot be followed are refused and change nothing",
     "a run that goes back to an older batch has the say",
@@ -33,6 +41,9 @@ RULES = (
     "a replica that is replaced goes where another one has no room",
     "the arrival of a join is told by a store whose metrics Spark shows",
     "an owner hears of the lag and memory of its replicas, and once of its arrival",
+    "what happens is told in order, each once",
+    "a run that begins anew has lost nothing",
+    "as many events are kept as there is room for",
     "messages survive the wire",
 )
 

@@ -106,6 +106,7 @@ def with_cec(spark: Any) -> Any:
         ("recoveryTimeMs", "99", "a whole number from 100 to 86400000 is needed"),
         ("replicas", "1", "replicas = 1: the application has to begin with spark.plugins="),
         ("replicaMemoryBytes", "much", "replicaMemoryBytes = much: a size such as 64m is needed"),
+        ("replicaWarmUps", "all", "replicaWarmUps = all: a whole number from 0 to 10000 is needed"),
         ("memoryBytes", "half", "memoryBytes = half: a size such as 64m is needed"),
     ],
 )

@@ -86,6 +86,8 @@ def test_what_has_an_effect(name: str, value: str, has: bool) -> None:
         ("replicaMemoryBytes", "1t", True), ("replicaMemoryBytes", "1pb", True),
         ("replicaMemoryBytes", "2p", False), ("replicaMemoryBytes", "1e6", False),
         ("replicas", " 2 ", True), ("replicas", "-1", False),
+        ("replicaWarmLagVersions", "0", True), ("replicaWarmLagVersions", "1.5", False),
+        ("replicaWarmUps", " 2 ", True), ("replicaWarmUps", "all", False),
     ],
 )  # fmt: skip
 def test_texts_are_checked_as_the_provider_does(name: str, text: str, is_allowed: bool) -> None:
@@ -124,6 +126,8 @@ def test_submitted_settings_are_those_of_spark_submit() -> None:
         ("replica_memory_bytes", "1t", "replicaMemoryBytes", str(1 << 40)),
         ("replica_memory_bytes", "512m", "replicaMemoryBytes", "536870912"),
         ("replica_memory_bytes", 0, "replicaMemoryBytes", "0"),
+        ("replica_warm_lag_versions", 0, "replicaWarmLagVersions", "0"),
+        ("replica_warm_ups", 2, "replicaWarmUps", "2"),
         ("memory_bytes", "1GiB", "memoryBytes", "1073741824"),
     ],
 )
@@ -159,6 +163,8 @@ def test_value_is_written_as_spark_reads_it(
         ("replicas", -1, "0 to 100"),
         ("replicas", 101, "0 to 100"),
         ("replica_memory_bytes", "much", "0 to 1 PiB"),
+        ("replica_warm_lag_versions", -1, "0 to 1,000,000"),
+        ("replica_warm_ups", 10_001, "0 to 10,000"),
         ("memory_bytes", -1, "0 to 1 PiB"),
     ],
 )

@@ -12,6 +12,7 @@ import json
 import random
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -229,6 +230,7 @@ def main(order: dict[str, Any]) -> None:
             done=[job.written for job in run.jobs],
             again=sum(job.again for job in run.jobs),
             metrics=metrics_of(run),
+            history=Counter(spark.cluster(run.spark).events()["kind"].to_pylist()),
             partitions_with_costs=partitions_with_costs(run),
         )
     finally:

@@ -42,6 +42,15 @@ def migration(number: int, of: int, to: str, **more: object) -> dict[str, Any]:
     return {"id": number, "query": QUERY, "operator": 0, "partition": of, "to": to, **found, **more}
 
 
+def event(number: int, kind: str, executor: str, **more: object) -> dict[str, Any]:
+    """One event of an executor, or with ``of`` of a partition of the query."""
+    partition = more.pop("of", None)
+    key = {"query": QUERY if partition is not None else None, "partition": partition}
+    known = {"number": number, "at_ms": 1_000 * number, "kind": kind, "executor": executor}
+    operator = None if partition is None else 0
+    return {**key, "operator": operator, **known, "from": None, "move": None, "reason": "", **more}
+
+
 class DriverDouble:
     """In place of the `Cluster` object; keeps what it was told, and does none of it."""
 
@@ -54,6 +63,8 @@ class DriverDouble:
         self.ends_as: dict[str, object] = {"state": "done", "done_ms": 3_000, "version": 18}
         """What a migration has become by the second look."""
         self.loads: list[dict[str, Any]] = []
+        self.others_ns: dict[str, int] = {}
+        self.happened: list[dict[str, Any]] = []
 
     def isRunning(self) -> bool:  # noqa: N802
         return self.is_up
@@ -63,6 +74,9 @@ class DriverDouble:
         moves = self.lists["migrations"]
         moves[:] = [{**each, **self.ends_as} for each in moves]
         return said
+
+    def events(self) -> str:
+        return json.dumps(self.happened if self.is_up else {"refused": "not_running"})
 
     def move(self, query: str, operator: int, number: int, to: str, protocol: str) -> str:
         if self.refusal:
@@ -87,6 +101,9 @@ class DriverDouble:
     def text(self) -> str:
         """In place of `TaskLoads`."""
         return json.dumps(self.loads)
+
+    def othersText(self) -> str:  # noqa: N802
+        return json.dumps(self.others_ns)
 
     def session(self, provider: str = PROVIDER, knows: bool = True) -> Any:
         """With this as its driver side, and one core on each executor."""

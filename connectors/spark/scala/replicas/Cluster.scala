@@ -28,6 +28,12 @@ import com.fasterxml.jackson.module.scala.DefaultScalaModule
  *    "is_from_replica": true, "records_read": 120, "load_ms": 3}]`, the newest last; times are milliseconds since 1970.
  *    `version` is the one that the new owner has loaded, and what stands behind it is how; null before `done`. The
  *    last 1,000 that have ended are kept.
+ *  - `events()`: `[{"number": 1, "at_ms": …, "kind": "owned", "query": "…" | null, "operator": 0 | null,
+ *    "partition": 3 | null, "executor": "1", "from": "0" | null, "move": 7 | null, "reason": ""}]`, the newest last; the
+ *    last 2,000 are kept, and `number` counts all of them. Kinds: `executor_joined`, `executor_draining`, `executor_lost`;
+ *    of a partition `owned` (`from`: by whom it was before, in this run) and `orphaned`; of its replicas
+ *    `replica_placed`, `replica_warm` (it has a state), `replica_evicted` (it has none any more) and `replica_dropped`;
+ *    `move_ordered`, `move_done`, `move_failed`, `move_cancelled`.
  *
  * Orders, each answered with what was ordered or `{"refused": "<kind>", "message": "…"}`, and then nothing has changed:
  *  - `move(query, operator, partition, executor, protocol)`: the migration, as in `migrations()`. It takes effect with
@@ -65,6 +71,7 @@ object Cluster {
   def assignments(): String = asked(_.assignments)
   def replicas(): String = asked(_.replicas)
   def migrations(): String = asked(_.migrations)
+  def events(): String = asked(_.events)
 
   def move(query: String, operator: Long, partition: Int, executor: String, protocol: String): String =
     asked(_.move(query, operator, partition, executor, protocol))
@@ -86,6 +93,7 @@ private[cecstore] trait Orders {
   def assignments: Seq[Document]
   def replicas: Seq[Document]
   def migrations: Seq[Document]
+  def events: Seq[Document]
   def move(query: String, operator: Long, partition: Int, executor: String, protocol: String): Document
   def cancel(id: Long): Document
   def placed(query: String, operator: Long, partition: Int): Seq[String]

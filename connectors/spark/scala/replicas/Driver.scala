@@ -10,12 +10,15 @@ import org.apache.spark.internal.Logging
  *
  * @param isDraining whether Spark is decommissioning an executor
  * @param activeRuns the run ids of the queries that run
+ * @param rackOf the rack of a host, where the cluster manager knows it
+ * @param limits read when the application began
  */
 private[cecstore] final class Driver(routing: Routing, isDraining: String => Boolean, activeRuns: () => Set[String],
-    clockMs: () => Long) extends Orders with Logging {
-  private val roster = new Roster(clockMs)
+    clockMs: () => Long, limits: ReplicaLimits, rackOf: String => Option[String]) extends Orders with Logging {
+  private val roster = new Roster(clockMs, limits, rackOf)
   private val places = new EvenPlaces(roster)
-  private val migrations_ = new Migrations(roster, routing, clockMs)
+  private val history = new History(clockMs)
+  private val migrations_ = new Migrations(roster, routing, history, clockMs)
   /** Executors that were removed; their ids are never given again. */
   private val gone = mutable.Set.empty[String]
   private var settledAt = 0L
@@ -30,8 +33,16 @@ private[cecstore] final class Driver(routing: Routing, isDraining: String => Boo
   private def answered(report: Report): Instructions = {
     roster.heard(report, activeRuns())
     settle()
-    migrations_.advance()
+    advance()
     roster.instructions(report.executor, report.seen, entry => migrations_.of(entry).map(_.to))
+  }
+
+  /** Replicas are settled again, because a migration that has ended says where some of them go. */
+  private def advance(): Unit = {
+    migrations_.advance()
+    settle()
+    roster.warmUp(migrations_.of(_).map(_.to))
+    history.see(roster)
   }
 
   private def settle(): Unit = if (roster.generation != settledAt) {
@@ -52,9 +63,11 @@ private[cecstore] final class Driver(routing: Routing, isDraining: String => Boo
   /** Before the next batch is planned its tasks are sent to where the replicas are. */
   def lost(executor: String): Unit = synchronized {
     gone += executor
-    roster.lost(executor).foreach(leave(_, s"executor $executor is gone"))
+    val orphans = roster.lost(executor)
+    history.see(roster)
+    orphans.foreach(leave(_, s"executor $executor is gone"))
     settle()
-    migrations_.advance()
+    advance()
   }
 
   def tick(): Unit = synchronized {
@@ -70,13 +83,12 @@ private[cecstore] final class Driver(routing: Routing, isDraining: String => Boo
       if (entry.owner.isEmpty) leave(entry, "no executor has it")
       else if (entry.owner.flatMap(roster.executors.get).exists(_.isDraining)) leave(entry, "its executor is being decommissioned")
     }
-    migrations_.advance()
+    advance()
   }
 
   private def leave(entry: PartitionEntry, why: String): Unit = if (migrations_.of(entry).isEmpty)
     roster.nearest(entry).foreach { executor =>
-      val migration = migrations_.start(entry, executor.id, Migrations.Assisted, isRescue = true)
-      migration.reason = why
+      migrations_.start(entry, executor.id, Migrations.Assisted, isRescue = true, why)
       logInfo(s"cec: partition ${entry.key.partition} of operator ${entry.key.operator} goes to its replica on executor " +
         s"${executor.id}: $why")
     }
@@ -113,10 +125,13 @@ private[cecstore] final class Driver(routing: Routing, isDraining: String => Boo
     named(entry) ++ Map[String, Any]("executor" -> there.id,
       "state" -> trouble.map(_.state).getOrElse(if (lag.isEmpty) "loading" else "warm"),
       "version" -> roster.replicaVersion(entry, there.id), "lag_versions" -> lag.orNull,
-      "memory_bytes" -> held.map(_.memoryBytes).sum, "reason" -> trouble.fold("")(_.reason))
+      "memory_bytes" -> held.map(_.memoryBytes).sum,
+      "reason" -> trouble.map(_.reason).orElse(roster.waitsFor(entry, there.id)).getOrElse(""))
   }).toSeq)
 
   override def migrations: Seq[Document] = synchronized(migrations_.all.map(_.document))
+
+  override def events: Seq[Document] = synchronized { history.see(roster); history.all }
 
   private def entryOf(query: String, operator: Long, partition: Int): PartitionEntry =
     roster.partition(query, operator, partition).getOrElse(throw new Refused("no_such_partition",

@@ -3,7 +3,7 @@ package org.apache.spark.sql.cecstore.replicas
 import scala.util.control.NonFatal
 import org.apache.spark.SparkContext
 import org.apache.spark.internal.Logging
-import org.apache.spark.scheduler.{SparkListener, SparkListenerExecutorRemoved}
+import org.apache.spark.scheduler.{SparkListener, SparkListenerExecutorRemoved, TaskSchedulerImpl}
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.util.Utils
@@ -13,7 +13,8 @@ import scala.jdk.CollectionConverters._
 private[cecstore] final class DriverSide(context: SparkContext) extends Logging {
   import DriverSide._
 
-  private val driver = new Driver(new CoordinatorRouting(context.env), isDraining, () => activeRuns, () => System.currentTimeMillis())
+  private val driver = new Driver(new CoordinatorRouting(context.env), isDraining, () => activeRuns,
+    () => System.currentTimeMillis(), ReplicaLimits.parse(context.conf.getOption), rackOf)
   @volatile private var isStopped = false
   private val ticking = new Thread(() => tickOn(), "cec-replicas-driver")
 
@@ -44,6 +45,12 @@ private[cecstore] final class DriverSide(context: SparkContext) extends Logging 
         logWarning("cec: the driver's side of replicas tries again", e)
         Thread.sleep(AgainMs)
     }
+  }
+
+  /** YARN knows racks; others do not. */
+  private def rackOf(host: String): Option[String] = context.taskScheduler match {
+    case scheduler: TaskSchedulerImpl => scheduler.getRackForHost(host)
+    case _ => None
   }
 
   private def isDraining(executor: String): Boolean = {

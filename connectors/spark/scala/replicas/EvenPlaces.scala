@@ -1,8 +1,8 @@
 package org.apache.spark.sql.cecstore.replicas
 
 /**
- * Where replicas go unless somebody says where: on another executor than their partition (constraint 1), on another
- * host where there is one, and on as few of an executor's as possible (constraint 2). Madsen & Zhou 2015, IV, "Even
+ * Where replicas go unless somebody says where: on another executor than their partition (constraint 1), on another rack
+ * or else another host where there is one, and on as few of an executor's as possible (constraint 2). Madsen & Zhou 2015, IV, "Even
  * Distribution". The lock of the [[Driver]] guards the roster.
  */
 private[cecstore] final class EvenPlaces(roster: Roster) {
@@ -30,26 +30,31 @@ private[cecstore] final class EvenPlaces(roster: Roster) {
   }
 
   /**
-   * Warm replicas that are replaced by others, one for each of these that is not warm yet. None stays where a replica
-   * that is wanted has no room: two that wait for each other's would wait for good.
+   * Replicas with a state, and states of old owners, that are replaced by others, one for each of these that is not warm
+   * yet. None stays where a replica that is wanted has no room: two that wait for each other's would wait for good.
    */
   private def leaving(entry: PartitionEntry, placed: Vector[String]): Vector[String] = {
     def isFull(id: String) = roster.executors.get(id).exists(_.held.valuesIterator.exists(_.state == ReplicaHost.NoRoom))
-    entry.targets.filter(id => !placed.contains(id) && roster.lag(entry, id).nonEmpty && !isFull(id))
-      .take(placed.count(roster.lag(entry, _).isEmpty))
+    def hasState(id: String) = roster.lag(entry, id).nonEmpty || roster.isLeftOver(entry, id)
+    entry.targets.filter(id => !placed.contains(id) && hasState(id) && !isFull(id))
+      .take(placed.count(!roster.isWarm(entry, _)))
   }
 
   private def filled(entry: PartitionEntry, kept: Vector[String], wanted: Int): Vector[String] =
     if (kept.size >= wanted || entry.owner.isEmpty) kept
     else roster.executors.valuesIterator.filter(isFit(entry)).filter(e => !kept.contains(e.id))
-      .minByOption(e => (load(e.id), hostOf(entry).contains(e.host), e.id))
+      .minByOption(e => (load(e.id), nearness(entry, e), e.id))
       .fold(kept)(e => filled(entry, kept :+ e.id, wanted))
 
-  private def hostOf(entry: PartitionEntry): Option[String] = entry.owner.flatMap(roster.executors.get).map(_.host)
+  /** How much one fault takes of both: 2 on the partition's host, 1 on another, 0 on another rack, where both are known. */
+  private def nearness(entry: PartitionEntry, executor: ExecutorEntry): Int =
+    entry.owner.flatMap(roster.executors.get).fold(1) { owner =>
+      if (owner.host == executor.host) 2 else if (owner.rack.exists(rack => executor.rack.exists(_ != rack))) 0 else 1
+    }
 
   /** One more than wanted is there until it is warm: then the one on the fullest executor goes. */
   private def withoutSurplus(entry: PartitionEntry, targets: Vector[String], wanted: Int): Vector[String] =
-    if (targets.size <= wanted || entry.placed.nonEmpty || targets.exists(roster.lag(entry, _).isEmpty)) targets
+    if (targets.size <= wanted || entry.placed.nonEmpty || !targets.forall(roster.isWarm(entry, _))) targets
     else targets.filter(_ != targets.maxBy(load))
 
   /** A newcomer gets a replica of whoever has two more than it: one at a time, and the old one stays until that is warm. */

@@ -1,6 +1,9 @@
 package org.apache.spark.sql.cecstore.replicas
 
+import java.util.UUID
 import scala.collection.mutable
+import org.apache.spark.SparkEnv
+import org.apache.spark.sql.execution.streaming.state.{StateStoreCoordinatorRef, StateStoreProviderId}
 
 /** One partition on its way from one executor to another. */
 private[cecstore] final class Migration(val id: Long, val partition: PartitionEntry, val runId: String,
@@ -24,7 +27,7 @@ private[cecstore] final class Migration(val id: Long, val partition: PartitionEn
  * replica and reads the rest; *CPAL*, the replica catches up first and only then the location changes. The lock of the
  * [[Driver]] guards all of it.
  */
-private[cecstore] final class Migrations(roster: Roster, routing: Routing, clockMs: () => Long) {
+private[cecstore] final class Migrations(roster: Roster, routing: Routing, history: History, clockMs: () => Long) {
   import Migrations._
 
   private var count = 0L
@@ -49,10 +52,12 @@ private[cecstore] final class Migrations(roster: Roster, routing: Routing, clock
   }
 
   /** @param isRescue its executor is lost, or will be: any other one that takes the partition is as good */
-  def start(entry: PartitionEntry, to: String, protocol: String, isRescue: Boolean): Migration = {
+  def start(entry: PartitionEntry, to: String, protocol: String, isRescue: Boolean, reason: String = ""): Migration = {
     count += 1
     val migration = new Migration(count, entry, entry.runId, entry.owner, to, protocol, clockMs(), isRescue)
+    migration.reason = reason
     running.put(entry.key, migration)
+    history.move(migration)
     // One that is there but not wanted there, as it has just been replaced, has to stay until it is used.
     if (protocol != Direct && !entry.targets.contains(to)) { entry.targets = entry.targets :+ to; roster.changed() }
     advance(migration)
@@ -78,7 +83,7 @@ private[cecstore] final class Migrations(roster: Roster, routing: Routing, clock
     else if (there.isEmpty) fail(migration, s"executor ${migration.to} is gone")
     else if (there.get.isDraining) fail(migration, s"executor ${migration.to} is being decommissioned")
     else {
-      if (migration.state == CatchingUp && roster.lag(entry, migration.to).exists(_ <= LagVersionsMax)) migration.state = Locating
+      if (migration.state == CatchingUp && roster.isWarm(entry, migration.to)) migration.state = Locating
       if (migration.state == Locating) locate(migration, there.get)
     }
   }
@@ -97,14 +102,30 @@ private[cecstore] final class Migrations(roster: Roster, routing: Routing, clock
     if (loads.size >= entry.stores.size) {
       migration.load = Some(LoadFigures(
         loads.map(_.version).max, loads.forall(_.isFromReplica), loads.map(_.records).sum, loads.map(_.ms).sum))
-      // What the old owner keeps becomes the replica of the new one (Algorithm 1, line 7), unless there are warm ones
-      // elsewhere: in place of such a one it would make that executor load another, to have as many as the others.
-      val back = migration.from.filter(id => entry.placed.isEmpty && roster.executors.get(id).exists(!_.isDraining))
-      val (warm, cold) = entry.targets.filter(_ != migration.to).partition(roster.lag(entry, _).nonEmpty)
-      if (entry.targets.contains(migration.to) || back.nonEmpty)
-        entry.targets = (warm ++ back ++ cold).distinct.take(math.max(1, entry.replicas))
+      convertOld(migration)
       entry.hasArrived = true
       end(migration, Done)
+    }
+  }
+
+  /**
+   * What the old owner keeps becomes a replica of the new one (Algorithm 1, line 7, with which a direct move ends as well):
+   * in the place of the one that was used, or of one that is not warm yet. Warm ones elsewhere stay: in place of such a one
+   * it would make that executor load another, to have as many as the others.
+   */
+  private def convertOld(migration: Migration): Unit = {
+    val entry = migration.partition
+    val back = migration.from.filter(id => roster.executors.get(id).exists(!_.isDraining))
+    def converted(places: Vector[String], most: Int): Vector[String] = {
+      val (warm, cold) = places.filter(_ != migration.to).partition(roster.isWarm(entry, _))
+      (warm ++ back ++ cold).distinct.take(most)
+    }
+    entry.placed match {
+      case None => if (entry.targets.contains(migration.to) || back.nonEmpty)
+        entry.targets = converted(entry.targets, math.max(1, entry.replicas))
+      case Some(places) if places.contains(migration.to) => entry.placed = Some(converted(places, places.size))
+      // Until those that somebody has placed are warm.
+      case Some(places) => if (!places.forall(roster.isWarm(entry, _))) entry.targets = (entry.targets ++ back).distinct
     }
   }
 
@@ -116,6 +137,7 @@ private[cecstore] final class Migrations(roster: Roster, routing: Routing, clock
     running.remove(migration.partition.key)
     roster.changed()
     ended.enqueue(migration)
+    history.move(migration)
     if (ended.size > EndedMax) ended.dequeue()
   }
 }
@@ -130,7 +152,40 @@ private[cecstore] object Migrations {
   val Done = "done"
   val Failed = "failed"
   val Cancelled = "cancelled"
-  /** A query that never pauses makes the next version while the last one is followed. */
-  private val LagVersionsMax = 1L
   private val EndedMax = 1000
+}
+
+/** Where Spark will prefer to run the next task of a store: the routing table of the paper. */
+private[cecstore] trait Routing {
+  /** Have the next batch that is planned prefer this executor. */
+  def send(runId: String, key: StoreKey, host: String, executor: String): Unit
+  /** The executor that it prefers now. */
+  def where(runId: String, key: StoreKey): Option[String]
+}
+
+/**
+ * The state store coordinator's table. Each task that opens a store enters its own executor there, so an entry made
+ * while a batch runs may be lost: whoever makes one looks again until the store is where it should be.
+ */
+private[cecstore] final class CoordinatorRouting(env: SparkEnv) extends Routing {
+  // The endpoint is there once a query has begun, which is when there is something to route.
+  private lazy val coordinator = StateStoreCoordinatorRef.forExecutor(env)
+
+  private def idOf(runId: String, key: StoreKey) = StateStoreProviderId(key.id, UUID.fromString(runId))
+
+  override def send(runId: String, key: StoreKey, host: String, executor: String): Unit =
+    coordinator.reportActiveInstance(idOf(runId, key), host, executor, Nil)
+
+  override def where(runId: String, key: StoreKey): Option[String] =
+    coordinator.getLocation(idOf(runId, key)).map(CoordinatorRouting.executorOf)
+}
+
+private object CoordinatorRouting {
+  private val Location = "executor_(.*)_([^_]+)".r
+
+  /** Out of what Spark makes of host and executor for its scheduler. */
+  def executorOf(location: String): String = location match {
+    case Location(_, executor) => executor
+    case other => other
+  }
 }

@@ -1,11 +1,14 @@
 package org.apache.spark.sql.cecstore.replicas
 
 import scala.collection.mutable
+import org.apache.spark.sql.cecstore.format.RefusedOption
 import org.apache.spark.sql.cecstore.log.JoinNames
 
 /** One executor as the driver knows it. */
 private[cecstore] final class ExecutorEntry(val id: String) {
   var host = ""
+  /** Where the cluster manager knows it. */
+  var rack = Option.empty[String]
   var memoryBytesMax = 0L
   var heardMs = 0L
   /** It is being decommissioned: nothing new goes there. */
@@ -39,12 +42,14 @@ private[cecstore] final class PartitionEntry(val key: PartitionKey, var runId: S
  * Who owns which partition, where its newest version ends, and where its replicas are: what executors have reported.
  * The lock of the [[Driver]] guards all of it.
  */
-private[cecstore] final class Roster(clockMs: () => Long) {
+private[cecstore] final class Roster(clockMs: () => Long, limits: ReplicaLimits, rackOf: String => Option[String]) {
   val executors: mutable.Map[String, ExecutorEntry] = mutable.TreeMap.empty
   val partitions: mutable.Map[PartitionKey, PartitionEntry] = mutable.LinkedHashMap.empty
   /** Runs of each query's checkpoint in the order in which they were heard of. */
   private val runs = mutable.Map.empty[String, Vector[String]]
   private var generation_ = 1L
+  /** Replicas that are being loaded, by partition and executor, where only so many may be at a time. */
+  private var warmingUp = Vector.empty[(PartitionKey, String)]
 
   def generation: Long = generation_
   def changed(): Unit = generation_ += 1
@@ -59,7 +64,10 @@ private[cecstore] final class Roster(clockMs: () => Long) {
    */
   def heard(report: Report, isActive: String => Boolean): Unit = {
     val executor = executors.getOrElseUpdate(report.executor, { changed(); new ExecutorEntry(report.executor) })
-    executor.host = report.host
+    if (executor.host != report.host) {
+      executor.host = report.host
+      executor.rack = rackOf(report.host)
+    }
     executor.memoryBytesMax = report.memoryBytesMax
     executor.heardMs = clockMs()
     val before = executor.owned
@@ -138,6 +146,44 @@ private[cecstore] final class Roster(clockMs: () => Long) {
     Option.when(lags.nonEmpty && lags.forall(_.nonEmpty))(math.max(0L, lags.flatten.max))
   }
 
+  /** Whether the executor has a replica that lacks no more than a warm one may. */
+  def isWarm(entry: PartitionEntry, executor: String): Boolean = lag(entry, executor).exists(_ <= limits.warmLagVersions)
+
+  /**
+   * Let replicas be loaded, no more at a time than the limit has it; those that partitions are on their way to go first.
+   *
+   * @param moving where partitions are on their way to
+   */
+  def warmUp(moving: PartitionEntry => Option[String]): Unit = if (limits.warmUps > 0) {
+    val cold = for {
+      entry <- partitions.valuesIterator.toVector
+      id <- entry.targets if isCold(entry, id)
+    } yield (entry.key, id) -> moving(entry).contains(id)
+    val loading = warmingUp.filter(cold.toMap.contains)
+    val waiting = cold.sortBy { case (_, isMoving) => !isMoving }.map(_._1).filter(!loading.contains(_))
+    val now = loading ++ waiting.take(limits.warmUps - loading.size)
+    if (now != warmingUp) { warmingUp = now; changed() }
+  }
+
+  /**
+   * Whether a replica has to be loaded. One that has no room or fails takes nobody's turn; what is left over of a provider
+   * becomes a replica without a load, and may be gone soon.
+   */
+  private def isCold(entry: PartitionEntry, executor: String): Boolean = executors.get(executor).exists { there =>
+    val keys = entry.heads.map(_._1).toSeq
+    !entry.owner.contains(executor) && replicaVersion(entry, executor) < 0 && !isLeftOver(entry, executor) &&
+      keys.forall(there.held.get(_).forall(held => held.state == "warm" || held.state == "loading"))
+  }
+
+  /** Whether the executor has providers of the partition from when it owned it. */
+  def isLeftOver(entry: PartitionEntry, executor: String): Boolean = !entry.owner.contains(executor) && entry.heads.nonEmpty &&
+    executors.get(executor).exists(there => entry.heads.forall { case (key, _) => there.owned.contains(key) })
+
+  /** Why the replica is not begun; none where it is, or need not wait. */
+  def waitsFor(entry: PartitionEntry, executor: String): Option[String] =
+    Option.when(limits.warmUps > 0 && isCold(entry, executor) && !warmingUp.contains(entry.key -> executor))(
+      s"it waits until others are loaded: replicaWarmUps = ${limits.warmUps}")
+
   /** The executor that could take the partition over with the least to read. */
   def nearest(entry: PartitionEntry): Option[ExecutorEntry] = entry.targets.flatMap(executors.get)
     .filter(e => !e.isDraining && lag(entry, e.id).nonEmpty).minByOption(e => lag(entry, e.id))
@@ -147,6 +193,7 @@ private[cecstore] final class Roster(clockMs: () => Long) {
     if (seen == generation) Instructions(generation, None) else {
       val wanted = for {
         entry <- partitions.valuesIterator if entry.targets.contains(executor) && !entry.owner.contains(executor)
+        if waitsFor(entry, executor).isEmpty
         (key, head) <- entry.heads
       } yield Wanted(key, head, entry.stores(key.name).isOrdered, moving(entry).contains(executor), entry.stores(key.name).stateBytes)
       val news = for {
@@ -161,6 +208,28 @@ private[cecstore] final class Roster(clockMs: () => Long) {
     val behind = held.map(_.filter(_.version >= 0).fold(head.version)(each => math.max(0L, head.version - each.version)))
     val isTold = Roster.toldOf(entry.stores.keys).contains(key.name)
     OwnerNews(behind.maxOption.getOrElse(0L), held.flatten.map(_.memoryBytes).sum, if (entry.hasArrived && isTold) 1 else 0)
+  }
+}
+
+/**
+ * How the driver decides about replicas that lack something. docs/spark-replicas.md
+ *
+ * @param warmLagVersions a replica that lacks no more is warm: a partition may move to it, and one that it replaces may go
+ * @param warmUps how many are loaded at a time, on all executors together; 0 for as many as there are
+ */
+private[cecstore] final case class ReplicaLimits(warmLagVersions: Long = 1, warmUps: Int = 0)
+
+private[cecstore] object ReplicaLimits {
+  private val Prefix = "spark.sql.streaming.stateStore.cec."
+  private val LagMax = 1000000L
+  private val WarmUpsMax = 10000L
+
+  /** By the settings of these names; one that is not allowed is refused. */
+  def parse(conf: String => Option[String]): ReplicaLimits = {
+    def whole(name: String, most: Long, unless: Long): Long = conf(Prefix + name).fold(unless)(text =>
+      text.trim.toLongOption.filter(n => n >= 0 && n <= most).getOrElse(throw new RefusedOption(Prefix + name,
+        s"$Prefix$name = $text: a whole number from 0 to $most is needed")))
+    ReplicaLimits(whole("replicaWarmLagVersions", LagMax, 1), whole("replicaWarmUps", WarmUpsMax, 0).toInt)
   }
 }
 

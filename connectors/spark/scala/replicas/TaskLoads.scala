@@ -14,7 +14,8 @@ import org.apache.spark.sql.execution.ui.{SparkListenerSQLExecutionEnd, SparkLis
  *
  * No event says which operators a task works for. But a task tells the SQL metrics that it has counted, by their
  * accumulators, and the plan of an execution says of which operator each metric is. A task that works for several
- * operators is shared out evenly. Of whole queries, stateful or not, the processor time of all tasks is counted, of those
+ * operators is shared out evenly. What an executor does for no partition of state, as in stages without state, in other jobs
+ * and in tasks that fail, is counted by executor. Of whole queries, stateful or not, the processor time of all tasks is counted, of those
  * that failed as well: Spark runs a query's jobs under its run id, as their group.
  *
  * Spark's bus calls from one thread, and whoever reads comes from another: the lock of `this` guards all fields.
@@ -26,6 +27,7 @@ final class TaskLoads extends SparkListener {
   private val operators = mutable.HashMap.empty[Long, Operator]
   private val ofExecution = mutable.HashMap.empty[Long, Seq[Long]]
   private val sums = mutable.HashMap.empty[Group, Sums]
+  private val othersNsOf = mutable.HashMap.empty[String, Long]
   /** The run id by stage, of jobs that have not ended. */
   private val runOf = mutable.HashMap.empty[Int, String]
   private val stagesOf = mutable.HashMap.empty[Int, Seq[Int]]
@@ -61,8 +63,10 @@ final class TaskLoads extends SparkListener {
         cpuNsOf(run) = cpuNsOf.getOrElse(run, 0L) + cpuNs
       }
     }
-    if (end.reason == Success && metrics != null) synchronized {
-      val of = end.taskInfo.accumulables.flatMap(each => operators.get(each.id)).distinct
+    if (metrics != null) synchronized {
+      val of = if (end.reason == Success) end.taskInfo.accumulables.flatMap(each => operators.get(each.id)).distinct else Nil
+      if (of.isEmpty) othersNsOf(end.taskInfo.executorId) =
+        othersNsOf.getOrElse(end.taskInfo.executorId, 0L) + metrics.executorCpuTime
       val partition = if (end.taskInfo.partitionId >= 0) end.taskInfo.partitionId else end.taskInfo.index
       val read = metrics.shuffleReadMetrics
       of.foreach { operator =>
@@ -71,20 +75,27 @@ final class TaskLoads extends SparkListener {
         sum.cpuNs += metrics.executorCpuTime / of.size
         sum.rows += read.recordsRead / of.size
         sum.bytes += read.totalBytesRead / of.size
+        sum.written += metrics.shuffleWriteMetrics.bytesWritten / of.size
+        sum.memory = math.max(sum.memory, metrics.peakExecutionMemory)
       }
     }
   }
 
   /**
-   * `[{"query": "…", "operator": 0, "partition": 3, "tasks": 12, "cpu_ns": 3400000, "rows": 100, "bytes": 2000}]`, by the
-   * run id of the query. Of those that run no more as well, until [[forget]].
+   * `[{"query": "…", "operator": 0, "partition": 3, "tasks": 12, "cpu_ns": 3400000, "rows": 100, "bytes": 2000,
+   * "written_bytes": 300, "memory_bytes": 4000}]`, by the run id of the query: bytes of shuffles that were read and written,
+   * and the most that a task had for sorts and aggregates, beside the state. Of those that run no more as well, until [[forget]].
    */
   def text(): String = synchronized {
     TaskLoads.json.writeValueAsString(sums.toSeq.map { case (group, sum) =>
       Map("query" -> group.query, "operator" -> group.operator, "partition" -> group.partition, "tasks" -> sum.tasks,
-        "cpu_ns" -> sum.cpuNs, "rows" -> sum.rows, "bytes" -> sum.bytes)
+        "cpu_ns" -> sum.cpuNs, "rows" -> sum.rows, "bytes" -> sum.bytes, "written_bytes" -> sum.written,
+        "memory_bytes" -> sum.memory)
     })
   }
+
+  /** `{"0": 3400000}`: processor time by the executor, of tasks for no partition of state. */
+  def othersText(): String = synchronized(TaskLoads.json.writeValueAsString(othersNsOf))
 
   /** `{"…": 3400000}`: processor time by the run id, or another group of jobs. Until [[forget]]. */
   def queriesText(): String = synchronized(TaskLoads.json.writeValueAsString(cpuNsOf))
@@ -99,7 +110,7 @@ final class TaskLoads extends SparkListener {
 object TaskLoads {
   private final case class Operator(query: String, id: Long)
   private final case class Group(query: String, operator: Long, partition: Int)
-  private final class Sums { var tasks, cpuNs, rows, bytes = 0L }
+  private final class Sums { var tasks, cpuNs, rows, bytes, written, memory = 0L }
 
   /** Spark's name for it among a job's properties. */
   private val JobGroup = "spark.jobGroup.id"

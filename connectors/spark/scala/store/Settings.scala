@@ -3,7 +3,7 @@ package org.apache.spark.sql.cecstore.store
 import org.apache.spark.{SparkContext, SparkEnv}
 import org.apache.spark.network.util.JavaUtils
 import org.apache.spark.sql.cecstore.format.RefusedOption
-import org.apache.spark.sql.cecstore.replicas.Cluster
+import org.apache.spark.sql.cecstore.replicas.{Cluster, ReplicaLimits}
 import org.apache.spark.sql.cecstore.state.{ExtentTarget, RowMemory}
 
 /** What users set under `spark.sql.streaming.stateStore.cec.`; names and limits are refused here. */
@@ -21,7 +21,7 @@ private[cecstore] final case class Settings(
 private[cecstore] object Settings {
   val Prefix = "spark.sql.streaming.stateStore.cec."
   private val Names = Seq("extentFactor", "extentMaxRecords", "recoveryTimeMs", "checkTimeMs", "syncMode",
-    "compressionLevel", "segmentBytes", "memoryBytes", "replicas", "replicaMemoryBytes")
+    "compressionLevel", "segmentBytes", "memoryBytes", "replicas", "replicaMemoryBytes", "replicaWarmLagVersions", "replicaWarmUps")
   private val Plugin = "org.apache.spark.sql.cecstore.CecPlugin"
   private val ReplicasMax = 100
 
@@ -47,8 +47,9 @@ private[cecstore] object Settings {
       catch { case _: NumberFormatException => refuse(name, value, "a size such as 64m is needed") })
     val segmentBytes = bytes("segmentBytes").getOrElse(64L << 20)
     if (segmentBytes < (64 << 10) || segmentBytes > (1L << 30)) refuse("segmentBytes", s"$segmentBytes", "64k to 1g is possible")
-    // The plugin has read it when the application began.
+    // The plugin has read these when the application began.
     bytes("replicaMemoryBytes")
+    ReplicaLimits.parse(conf.get)
     Settings(ExtentTarget(factor.getOrElse(2.0), records, time), long("checkTimeMs", 0, 3600 * 1000).getOrElse(100L), sync,
       long("compressionLevel", 0, 19).getOrElse(1L).toInt, segmentBytes,
       long("replicas", 0, ReplicasMax).getOrElse(0L).toInt, RowMemory(bytes("memoryBytes").getOrElse(RowMemory.DefaultBytes)))

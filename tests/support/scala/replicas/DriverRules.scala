@@ -9,6 +9,7 @@ object DriverRules {
   private val rules: Seq[(String, Fleet => Unit)] = Seq(
     "replicas are spread evenly, each on another executor than its partition" -> spread,
     "a replica goes to another host where there is one" -> otherHost,
+    "a replica goes to another rack where one is known" -> otherRack,
     "a partition of a lost executor goes to its replica before the next batch, with all its stores" -> lost,
     "an entry that a running task has overwritten is made again" -> again,
     "a lost partition that a task has taken elsewhere stays there" -> takenElsewhere,
@@ -19,8 +20,15 @@ object DriverRules {
     "CPA needs a warm replica" -> assisted,
     "the replica that CPA goes to is kept, wanted or not" -> assistedByLeftOver,
     "CPAL changes the location once the replica has caught up" -> lowLatency,
+    "a replica that lacks more than a warm one may is not warm" -> notWarm,
+    "so many replicas are loaded at a time, those that partitions go to first" -> warmUps,
+    "a replica without room, or with a provider's state, takes nobody's turn" -> turns,
+    "settings that are not allowed are refused by name" -> limitsRefused,
     "the old owner keeps its state as the replica" -> swapped,
     "a warm replica elsewhere stays when its partition moves" -> warmElsewhere,
+    "after a direct move the old owner's state takes the place of a cold replica" -> directThenOld,
+    "a placed replica that is used goes to where the partition was" -> placedSwapped,
+    "the old owner's state stays until placed replicas are warm" -> placedCold,
     "a migration to an executor that is lost fails" -> targetLost,
     "orders that cannot be followed are refused and change nothing" -> refusals,
     "a run that goes back to an older batch has the say" -> olderBatch,
@@ -33,6 +41,9 @@ object DriverRules {
     "a replica that is replaced goes where another one has no room" -> replacedWithoutRoom,
     "the arrival of a join is told by a store whose metrics Spark shows" -> arrivalOfJoin,
     "an owner hears of the lag and memory of its replicas, and once of its arrival" -> ownerNews,
+    "what happens is told in order, each once" -> history,
+    "a run that begins anew has lost nothing" -> historyOfRuns,
+    "as many events are kept as there is room for" -> boundedHistory,
     "messages survive the wire" -> wire)
 
   def run(words: Arguments): Programs.Result = rules.map { case (name, rule) =>
@@ -56,6 +67,19 @@ object DriverRules {
     join(3)
     owns(0, 0, 1)
     Check.equal("where", targets, Seq(0 -> "2"))
+  }
+
+  private def otherRack(fleet: Fleet): Unit = {
+    import fleet._
+    hosts ++= Map(0 -> "one", 1 -> "two", 2 -> "three", 3 -> "one")
+    racks ++= Map("one" -> "a", "two" -> "a", "three" -> "b")
+    join(4)
+    owns(0, 0, 1)
+    Check.equal("where", targets, Seq(0 -> "2"))
+    driver.lost("2")
+    Check.equal("on the same rack", targets, Seq(0 -> "1"))
+    driver.lost("1")
+    Check.equal("on the same host", targets, Seq(0 -> "3"))
   }
 
   private def lost(fleet: Fleet): Unit = {
@@ -177,6 +201,82 @@ object DriverRules {
     Check.equal("sent", sent.map(_._2).toSeq, Seq("2"))
   }
 
+  private def notWarm(fleet: Fleet): Unit = {
+    import fleet._
+    for ((limit, lag) <- Seq(0L -> 0, 3L -> 3)) {
+      val other = new Fleet
+      other.limits = ReplicaLimits(warmLagVersions = limit)
+      import other.{driver, holds, join, owns, place, sent, targets}
+      join(4)
+      owns(0, 0, 9)
+      place(0, "1")
+      holds(1, 0, 9)
+      place(0, "2")
+      holds(2, 0, 9 - lag - 1)
+      Check.equal("the one that is replaced stays", targets, Seq(0 -> "2", 0 -> "1"))
+      driver.move(Run, 0, 0, "2", "cpal")
+      Check.equal("sent too early", sent.toSeq, Nil)
+      holds(2, 0, 9 - lag)
+      Check.equal("sent", sent.map(_._2).toSeq, Seq("2"))
+    }
+  }
+
+  private def warmUps(fleet: Fleet): Unit = {
+    import fleet._
+    limits = ReplicaLimits(warmUps = 2)
+    join(4)
+    def loading = (0 until 4).flatMap(e => wanted(e).map(w => w.key.partition -> e))
+    (0 until 4).foreach(p => owns(0, p, 5))
+    val begun = loading
+    Check.equal("at a time", begun.size, 2)
+    val waits = driver.replicas.filter(_("reason").toString.contains("replicaWarmUps = 2")).map(r => r("partition") -> r("state"))
+    Check.equal("those that wait", waits.size, 2)
+    Check.that(s"their states: $waits", waits.forall(_._2 == "loading"))
+    // One that waits is ordered to move: it is the next, before the one that has waited for as long.
+    val last = waits.last._1.asInstanceOf[Int]
+    val to = targets.toMap.apply(last)
+    driver.move(Run, 0, last, to, "cpal")
+    Check.equal("before a turn is free", loading.toSet, begun.toSet)
+    val (partition, executor) = begun.head
+    holds(executor, partition, 5)
+    Check.equal("in its place", loading.toSet - (partition -> executor), Set(begun(1), last -> to.toInt))
+    Check.that("a warm one is followed", loading.contains(partition -> executor))
+    // A replica that is not wanted any more gives its turn back.
+    place(begun(1)._1)
+    Check.equal("all have begun", loading.size, 3)
+  }
+
+  private def turns(fleet: Fleet): Unit = {
+    import fleet._
+    limits = ReplicaLimits(warmUps = 1)
+    join(3)
+    owns(0, 0, 5)
+    owns(0, 1, 5)
+    owns(0, 2, 5)
+    place(0, "1")
+    place(1, "1")
+    Check.equal("first", wanted(1).map(_.key.partition), Seq(0))
+    holds(1, 0, -1, "no_room")
+    Check.equal("both", wanted(1).map(_.key.partition).toSet, Set(0, 1))
+    // Executor 2 had partition 2 before: what its provider has left needs no load.
+    owns(2, 2, 4)
+    owns(0, 2, 6)
+    place(2, "2")
+    Check.equal("left over", wanted(2).map(_.key.partition), Seq(2))
+  }
+
+  private def limitsRefused(fleet: Fleet): Unit = {
+    val prefix = "spark.sql.streaming.stateStore.cec."
+    def parsed(name: String, text: String) = ReplicaLimits.parse(key => Option.when(key == prefix + name)(text))
+    Check.equal("defaults", ReplicaLimits.parse(_ => None), ReplicaLimits(1, 0))
+    Check.equal("given", parsed("replicaWarmUps", " 7 "), ReplicaLimits(1, 7))
+    Check.equal("given", parsed("replicaWarmLagVersions", "0"), ReplicaLimits(0, 0))
+    for ((name, text) <- Seq("replicaWarmUps" -> "-1", "replicaWarmUps" -> "10001", "replicaWarmLagVersions" -> "few")) {
+      val said = try { parsed(name, text); "" } catch { case refused: Exception => refused.getMessage }
+      Check.that(said, said.contains(s"$prefix$name = $text: a whole number from 0 to "))
+    }
+  }
+
   private def swapped(fleet: Fleet): Unit = {
     import fleet._
     join(3)
@@ -203,6 +303,55 @@ object DriverRules {
       owns(to, partition, 5)
       Check.equal(s"where, warm: $isWarm", targets.toMap.apply(partition), if (isWarm) elsewhere else "0")
     }
+  }
+
+  private def directThenOld(fleet: Fleet): Unit = {
+    import fleet._
+    join(3)
+    owns(0, 0, 5)
+    owns(0, 1, 5)
+    for (partition <- Seq(0, 1); isWarm = partition == 1) {
+      val elsewhere = targets.toMap.apply(partition)
+      val to = 3 - elsewhere.toInt
+      if (isWarm) holds(elsewhere.toInt, partition, 5)
+      driver.move(Run, 0, partition, s"$to", "direct")
+      owns(to, partition, 5)
+      Check.equal(s"where, warm: $isWarm", targets.toMap.apply(partition), if (isWarm) elsewhere else "0")
+    }
+    Check.that("it is kept there", wanted(0).map(_.key.partition).contains(0))
+  }
+
+  private def placedSwapped(fleet: Fleet): Unit = {
+    import fleet._
+    join(4)
+    owns(2, 0, 5)
+    place(0, "1", "3")
+    holds(1, 0, 5)
+    driver.move(Run, 0, 0, "1", "cpal")
+    owns(1, 0, 6)
+    Check.equal("where, another being cold", targets.map(_._2).toSet, Set("2", "3"))
+    leaves(2, 0)
+    owns(1, 0, 7)
+    Check.equal("without its state as well", targets.map(_._2).toSet, Set("2", "3"))
+    driver.lost("2")
+    Check.equal("as many elsewhere", targets.map(_._2).toSet, Set("0", "3"))
+    place(0)
+    driver.move(Run, 0, 0, "0", "direct")
+    owns(0, 0, 8)
+    Check.equal("none are wanted", targets, Nil)
+  }
+
+  private def placedCold(fleet: Fleet): Unit = {
+    import fleet._
+    join(3)
+    owns(0, 0, 5)
+    place(0, "1")
+    driver.move(Run, 0, 0, "2", "direct")
+    owns(2, 0, 6)
+    Check.equal("both", targets, Seq(0 -> "1", 0 -> "0"))
+    Check.equal("it is followed", wanted(0).map(_.key.partition), Seq(0))
+    holds(1, 0, 6)
+    Check.equal("once it is warm", targets, Seq(0 -> "1"))
   }
 
   private def targetLost(fleet: Fleet): Unit = {
@@ -365,6 +514,60 @@ object DriverRules {
     Check.equal("arrivals", Seq(owned.takeNews().arrivals, owned.takeNews().arrivals), Seq(1L, 0L))
   }
 
+  /** Kinds, with partition and executors. */
+  private def told(fleet: Fleet): Seq[String] = fleet.driver.events.map { event =>
+    val words = Seq("partition", "from", "executor", "reason").map(event).filter(word => word != null && word != "")
+    (event("kind") +: words).mkString(" ")
+  }
+
+  private def history(fleet: Fleet): Unit = {
+    import fleet._
+    join(3)
+    owns(0, 0, 5)
+    Check.equal("where", targets, Seq(0 -> "1"))
+    holds(1, 0, 5)
+    driver.move(Run, 0, 0, "1", "cpa")
+    owns(1, 0, 6)
+    val before = told(fleet)
+    report(1)
+    driver.tick()
+    Check.equal("told again", told(fleet), before)
+    decommissioned += "2"
+    driver.tick()
+    driver.lost("1")
+    Check.equal("said", told(fleet).filter(!_.startsWith("replica")), Seq("executor_joined 0", "executor_joined 1", "executor_joined 2",
+      "owned 0 0", "move_ordered 0 0 1", "move_done 0 0 1", "owned 0 0 1", "executor_draining 2", "orphaned 0 1", "executor_lost 1"))
+    val replicas = told(fleet).filter(_.startsWith("replica"))
+    Check.equal("of the replica", replicas.filter(_.endsWith(" 0 1")).take(3), Seq("replica_placed 0 1", "replica_warm 0 1", "replica_dropped 0 1"))
+    Check.equal("numbers", driver.events.map(_("number")), (1L to driver.events.size.toLong))
+    Check.equal("the move's", driver.events.flatMap(e => Option(e("move"))), Seq(1L, 1L))
+  }
+
+  private def historyOfRuns(fleet: Fleet): Unit = {
+    import fleet._
+    join(2)
+    owns(0, 0, 5)
+    holds(1, 0, 5)
+    val before = told(fleet)
+    active += "again"
+    owns(0, 0, 3, run = "again")
+    holds(1, 0, 3)
+    Check.equal("said", told(fleet).drop(before.size), Seq("owned 0 0"))
+    holds(1, 0, -1, "no_room")
+    holds(1, 0, 3)
+    Check.equal("said of room", told(fleet).drop(before.size + 1), Seq("replica_evicted 0 1", "replica_warm 0 1"))
+  }
+
+  private def boundedHistory(fleet: Fleet): Unit = {
+    import fleet._
+    join(2)
+    owns(0, 0, 5)
+    (0 to History.Max / 2).foreach(_ => { holds(1, 0, 5); holds(1, 0, -1, "no_room") })
+    val numbers = driver.events.map(_("number").asInstanceOf[Long])
+    Check.equal("kept", numbers.size, History.Max)
+    Check.that("the newest", numbers.head > 1 && numbers == (numbers.head to numbers.last))
+  }
+
   private def wire(fleet: Fleet): Unit = {
     import fleet._
     val owned = Report.Owned(key(3, "left"), Run, Some(Head(7, "id")), isOrdered = true, 2, 11, 12, Some(LoadFigures(6, isFromReplica = true, 5, 4)))
@@ -382,6 +585,7 @@ final class Fleet {
   var stores: Seq[String] = Seq("default")
   var replicas = 1
   val hosts: mutable.Map[Int, String] = mutable.Map.empty
+  val racks: mutable.Map[String, String] = mutable.Map.empty
   val sent: mutable.ArrayBuffer[(StoreKey, String)] = mutable.ArrayBuffer.empty
   val table: mutable.Map[StoreKey, String] = mutable.Map.empty
   val decommissioned: mutable.Set[String] = mutable.Set.empty
@@ -389,10 +593,12 @@ final class Fleet {
   private val owned = mutable.Map.empty[Int, Map[StoreKey, Report.Owned]].withDefaultValue(Map.empty)
   private val held = mutable.Map.empty[Int, Map[StoreKey, Report.Held]].withDefaultValue(Map.empty)
 
-  private[cecstore] val driver = new Driver(new Routing {
+  /** Set before anything is told. */
+  private[cecstore] var limits = ReplicaLimits()
+  private[cecstore] lazy val driver = new Driver(new Routing {
     override def send(runId: String, key: StoreKey, host: String, executor: String): Unit = { table(key) = executor; sent += key -> executor }
     override def where(runId: String, key: StoreKey): Option[String] = table.get(key)
-  }, decommissioned.contains, () => active.toSet, () => 0L)
+  }, decommissioned.contains, () => active.toSet, () => 0L, limits, racks.get)
 
   private[cecstore] def key(partition: Int, store: String): StoreKey = StoreKey("root", 0, partition, store)
 
@@ -412,6 +618,12 @@ final class Fleet {
 
   def holds(executor: Int, partition: Int, version: Long, state: String = "warm"): Unit = {
     held(executor) = held(executor) ++ stores.map(name => key(partition, name) -> Report.Held(key(partition, name), version, 100, state, ""))
+    report(executor)
+  }
+
+  /** The executor's provider is gone. */
+  def leaves(executor: Int, partition: Int): Unit = {
+    owned(executor) = owned(executor).filter(_._1.partition != partition)
     report(executor)
   }
 
