@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import date
 from pathlib import Path
+from site import addsitedir
 from typing import Any
 
 import pyarrow as pa
@@ -85,10 +86,10 @@ PLACES = {"sftp": sftp, "hf": hugging_face}
 
 
 def main(names: list[str]) -> int:
-    with tempfile.TemporaryDirectory() as site:
-        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--target", site, *CLIENTS]
+    with tempfile.TemporaryDirectory() as clients:
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--target", clients, *CLIENTS]
         subprocess.run(pip, check=True)
-        sys.path.append(site)
+        addsitedir(clients)
         for name in names or PLACES:
             with tempfile.TemporaryDirectory() as folder, PLACES[name](Path(folder)) as place:
                 for kind, layout in (("plain", {}), ("partitions", {"partitions": 2})):
