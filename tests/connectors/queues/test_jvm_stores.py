@@ -2,9 +2,11 @@
 
 import json
 import os
+import struct
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 from cec_store import open_queue
+from cec_store.format.checksum import crc32c
 from cec_store.storage import mounts
 from support.spark.jvm_sink import (
     JVM,
@@ -95,6 +98,46 @@ def test_a_store_that_lets_two_writers_win_is_refused_before_the_first_row(
     assert len(numbers(planned / "q")) == 2000
 
 
+def with_its_checksum(text: bytes) -> bytes:
+    return text + struct.pack("<I", crc32c(text))
+
+
+@pytest.mark.quick
+def test_another_writer_s_object_is_not_taken_for_one_s_own(spark: Any, planned: Path) -> None:
+    """Whatever ends in its own CRC-32C has the same CRC-32C as all others that do."""
+    inside = spark._jvm.org.apache.spark.sql.cecstore.queue
+    iterators = getattr(spark._jvm.scala.collection, "Iterator$").__getattr__("MODULE$")
+    stores = getattr(inside, "Store$").__getattr__("MODULE$")
+    path = spark._jvm.org.apache.hadoop.fs.Path(f"planned://{planned}/q")
+    store = stores.at(path, spark._jsc.hadoopConfiguration(), False, False)
+    theirs, ours = with_its_checksum(b"another's " * 40), with_its_checksum(b"one's own " * 40)
+    assert crc32c(theirs) == crc32c(ours)
+    (planned / "q").mkdir()
+    (planned / "q" / "first").write_bytes(theirs)
+    assert "FileAlreadyExistsException" in refused(
+        lambda: store.create("first", iterators.single(ours))
+    )
+    assert (planned / "q" / "first").read_bytes() == theirs
+    (planned / "q" / "second").write_bytes(ours)  # an attempt whose answer was lost
+    store.create("second", iterators.single(ours))
+
+
+def test_sinks_that_make_a_queue_at_once_all_write(spark: Any, planned: Path) -> None:
+    """Who was slower appends to the queue of who was quicker, whose probes may be there still."""
+    for turn in range(3):
+        path = planned / f"q{turn}"
+        path.mkdir()
+        (path / f"probe-{turn:032x}.tmp").write_bytes(b"of a maker that proves its store")
+        with ThreadPoolExecutor(6) as pool:
+            saves = [
+                pool.submit(writer(frame(spark, 10 * number, 10)).save, f"planned://{path}")
+                for number in range(6)
+            ]
+            for save in saves:
+                save.result()
+        assert numbers(path) == list(range(60))
+
+
 def batches_of(names: set[str]) -> set[str]:
     return {name.rpartition("/")[0] for name in names}
 
@@ -138,7 +181,7 @@ LOCAL = ["ext4", "overlay", "fuseblk"]
 TOLD = [
     *("tmpfs", "ramfs", "fuse", "fuse.s3fs", "fuse.rclone", "fuse.gcsfuse", "fuse.blobfuse2"),
     *("fuse.goofys", "fuse.sshfs", "fuse.other", "9p", "virtiofs", "vboxsf", "nfs", "nfs4"),
-    *("cifs", "ocfs2", "lustre"),
+    *("fuse.gocryptfs", "cifs", "ocfs2", "lustre"),
 ]
 
 

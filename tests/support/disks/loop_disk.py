@@ -34,7 +34,8 @@ def require_rig(kind: str = "ext4") -> None:
     cutting = f"cutting the power of a real {kind} takes"
     if os.geteuid() != 0:
         pytest.skip(f"{cutting} root, for a loop device and a mount")
-    missing = [tool for tool in (_MAKE[kind][0], "losetup") if tool_path(tool) is None]
+    tools = (_MAKE["ext4"][0], _MAKE.get(kind, [f"mkfs.{kind}"])[0], "losetup")
+    missing = [tool for tool in tools if tool_path(tool) is None]
     if missing:
         pytest.skip(f"{cutting} {' and '.join(missing)}")
     if not os.path.exists("/dev/loop-control"):
@@ -118,6 +119,10 @@ class LoopDisk:
             elif each.is_file():
                 each.unlink()
         self._sync_names()
+
+    def settle(self) -> None:
+        """Let all that is there be durable, as it is after a while."""
+        run("sync", "--file-system", self.path)
 
     def write_once_around_the_journal(self) -> None:
         """So that all its blocks have their place below, where the image is a thin one."""

@@ -170,24 +170,33 @@ def cryfs(served: Served) -> list[str]:
     return ["true"]
 
 
+def ssh_server(keys: Path, start: Callable[..., None]) -> int:
+    """Begin an SSH server of this machine, for this user and the key `user` that it makes there.
+
+    Returns its port. ``start`` runs a command until it is not needed any more.
+    """
+    for name in ("host", "user"):
+        run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(keys / name))
+    shutil.copy(keys / "user.pub", keys / "authorized")
+    Path("/run/sshd").mkdir(exist_ok=True)
+    port = free_port()
+    settings = [
+        f"HostKey={keys}/host", f"Port={port}", "ListenAddress=127.0.0.1", "StrictModes=no",
+        f"AuthorizedKeysFile={keys}/authorized", "UsePAM=no", f"PidFile={keys}/pid",
+        "PermitRootLogin=yes", "Subsystem=sftp internal-sftp",
+    ]  # fmt: skip
+    words = [word for setting in settings for word in ("-o", setting)]
+    start("/usr/sbin/sshd", "-D", "-f", "/dev/null", *words)
+    wait_for_port(port)
+    return port
+
+
 def sshfs(*options: str) -> Made:
     """An SSH server of this machine, for this user's key alone."""
 
     def made(served: Served) -> list[str]:
         keys, remote = served.folder("keys"), served.folder("remote")
-        for name in ("host", "user"):
-            run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(keys / name))
-        shutil.copy(keys / "user.pub", keys / "authorized")
-        Path("/run/sshd").mkdir(exist_ok=True)
-        port = free_port()
-        settings = [
-            f"HostKey={keys}/host", f"Port={port}", "ListenAddress=127.0.0.1", "StrictModes=no",
-            f"AuthorizedKeysFile={keys}/authorized", "UsePAM=no", f"PidFile={keys}/pid",
-            "PermitRootLogin=yes", "Subsystem=sftp internal-sftp",
-        ]  # fmt: skip
-        words = [word for setting in settings for word in ("-o", setting)]
-        served.start("/usr/sbin/sshd", "-D", "-f", "/dev/null", *words)
-        wait_for_port(port)
+        port = ssh_server(keys, served.start)
         user = pwd.getpwuid(os.getuid()).pw_name
         given = [f"IdentityFile={keys}/user", "StrictHostKeyChecking=no",
                  "UserKnownHostsFile=/dev/null", *options]  # fmt: skip
@@ -240,7 +249,7 @@ MOUNTS: dict[str, Made] = {
     "xfs": loop("xfs", "mkfs.xfs", "-q"),
     "btrfs": loop("btrfs", "mkfs.btrfs", "-q"),
     "bindfs": over_folder("bindfs", "{one}", "{point}"),
-    "mergerfs": over_folder("mergerfs", "{one}:{two}", "{point}"),
+    "mergerfs": over_folder("mergerfs", "-o", "minfreespace=1M", "{one}:{two}", "{point}"),
     "unionfs": over_folder("unionfs-fuse", "-o", "cow", "{one}=RW:{two}=RO", "{point}"),
     "posixovl": over_folder("mount.posixovl", "-S", "{one}", "{point}"),
     "gocryptfs": gocryptfs,

@@ -42,6 +42,9 @@ private[cecstore] object Mounts extends Logging {
     "fuse\\.(goofys|geesefs|mountpoint-s3|s3ql)" -> s"$Objects; give the s3:// URL instead",
     "fuse\\.sshfs" -> ("a writer on another machine is not seen, as locks are this machine's alone, and the " +
       "server decides when a sync is on its disk"),
+    "fuse\\.gocryptfs" -> ("a folder that was made shortly before a power cut cannot be read after it, whatever was " +
+      "synced in it; make the folder of a queue a minute before its first row, and no queue with partitions there, " +
+      "which makes folders as it grows"),
     "9p|virtiofs|vboxsf|drvfs|fakeowner|prl_fs|vmhgfs" ->
       "the host shares this folder, and decides when a sync is on its disk",
     "fuse" -> "the program that serves it decides when a sync is on a disk, and what a lock is",

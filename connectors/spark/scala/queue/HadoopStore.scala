@@ -2,9 +2,8 @@ package org.apache.spark.sql.cecstore.queue
 
 import java.io.{EOFException, FileNotFoundException, IOException, InterruptedIOException}
 import java.nio.file.FileAlreadyExistsException
-import java.security.SecureRandom
+import java.security.{MessageDigest, SecureRandom}
 import java.util.concurrent.{Callable, CyclicBarrier, Executors}
-import java.util.zip.CRC32C
 import scala.jdk.CollectionConverters._
 import scala.util.Using
 import scala.util.control.NonFatal
@@ -132,13 +131,17 @@ private[cecstore] final class HadoopStore(fs: FileSystem, root: Path, creation: 
   override def delete(names: Seq[String]): Unit = names.foreach(name => fs.delete(at(name), false))
 }
 
-/** How many bytes, and their checksum: objects are compared by it. */
+/**
+ * How many bytes, and a digest of them: objects are compared by it. Not by a CRC-32C: whatever ends in its own, as headers do
+ * that differ in nothing but a random number, has the same as all others that do.
+ */
 private final class Tally {
-  private val crc = new CRC32C
+  private val digest = MessageDigest.getInstance("SHA-256")
   private var bytes = 0L
   def add(part: Array[Byte]): Unit = add(part, part.length)
-  def add(part: Array[Byte], length: Int): Unit = { crc.update(part, 0, length); bytes += length }
-  def isSameAs(other: Tally): Boolean = bytes == other.bytes && crc.getValue == other.crc.getValue
+  def add(part: Array[Byte], length: Int): Unit = { digest.update(part, 0, length); bytes += length }
+  /** Ends both. */
+  def isSameAs(other: Tally): Boolean = bytes == other.bytes && MessageDigest.isEqual(digest.digest(), other.digest.digest())
 }
 
 /** A way to make an object only where there is none. */

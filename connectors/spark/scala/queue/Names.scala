@@ -15,12 +15,15 @@ private[cecstore] object Names {
   val MadeLater: Seq[String] = Seq(DataFolder, ConsumersFolder)
   private val CommitsPerFolder = 1000
   private val Folder = """\d{17}""".r
+  private val Probe = """probe-[0-9a-f]{32}\.tmp""".r
   private val CommitName = """(\d{20})\.commit""".r
 
   def logFolder(number: Long): String = f"$LogFolder/${number / CommitsPerFolder}%017d"
   def commit(number: Long): String = f"${logFolder(number)}/$number%020d.commit"
   /** An object that shows what a store does, and is deleted at once. */
   def probe(): String = f"probe-${random.nextLong()}%016x${random.nextLong()}%016x.tmp"
+  /** The name of a probe: that of another writer, or one that was killed and has left it. */
+  def isProbe(name: String): Boolean = Probe.matches(name)
   private val random = new SecureRandom
   def isLogFolder(name: String): Boolean = Folder.matches(name)
 

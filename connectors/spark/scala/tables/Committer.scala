@@ -124,7 +124,7 @@ private[tables] object Committer {
    * consumers of a queue are, whose commits are lost (docs/format.md §11).
    */
   private def requireNothingElse(store: Store): Unit = {
-    val foreign = store.list("").map(_.name).filterNot(Names.OfQueue)
+    val foreign = store.list("").map(_.name).filterNot(name => Names.OfQueue(name) || Names.isProbe(name))
     if (foreign.nonEmpty) {
       val what = if (foreign.exists(_.startsWith("manifest-"))) "a queue without partitions" else "no queue"
       throw new NotAQueue(store.url, s"$what, and not empty either: ${foreign.take(3).mkString(", ")}")
