@@ -125,7 +125,6 @@ def is_whole(notes: Notes) -> bool:
     return notes.situation.outage is None and len(notes.situation.executors) == EXECUTORS
 
 
-@pytest.mark.quick
 @pytest.mark.crash
 def test_members_are_held_back_when_executors_are_killed_and_all_rows_are_right_at_the_end(
     tmp_path: Path, crash_count: Callable[[int, int], int], tally: Callable[[int], None]
