@@ -145,10 +145,10 @@ def test_a_query_that_has_never_done_a_batch_keeps_no_fleet_from_going_back(
     """Its output is not there, and neither is anything of those that read it."""
     start = PlainSpark.start
 
-    def refusing(engine: PlainSpark, query: Any, function: Any, checkpoint: str) -> Any:
+    def refusing(engine: PlainSpark, query: Any, checkpoint: str) -> Any:
         if query.name == "c":
             raise RuntimeError("no such column")
-        return start(engine, query, function, checkpoint)
+        return start(engine, query, checkpoint)
 
     with monkeypatch.context() as planted:
         planted.setattr(PlainSpark, "start", refusing)
