@@ -17,6 +17,7 @@ from support.fleets.plain_spark import INPUTS, SHAPE, PlainSpark
 
 EXECUTORS = 4
 SETTLED_STEPS = 3000
+LOOKS_MAX = 3000
 
 
 class Walk:
@@ -56,9 +57,14 @@ class Walk:
         """Until there is a global one."""
         while not self.rows:
             self.feed()
-        while not self.fleet.folder.checkpoints():
+        for _ in range(LOOKS_MAX):
+            if self.fleet.folder.checkpoints():
+                return
             self.look()
             self.engine.step()
+        notes = self.driver.notes
+        failures = {query.name: notes.of(query.name).failures.reason for query in notes.declared}
+        raise AssertionError(f"no global checkpoint after {LOOKS_MAX} looks: {failures}")
 
     def fail(self, executors: int = 3) -> None:
         """So many are lost at once, and the driver sees it."""
