@@ -190,7 +190,7 @@ def _read(facts: LogFacts, place: Place, at: At) -> None:
         facts.damage.append(Damage.of_error(log.name, log.folder.path, error))
     try:
         facts.decoder = RecordDecoder(log.row_decoder)
-        if log_reader is not None and facts.footprints is not None:
+        if facts.decoder.needs_names and log_reader is not None and facts.footprints is not None:
             keys = facts.footprints.keys()
             facts.names = names_for(facts.decoder, log_reader, last, keys)
     except CecError as error:  # keys are shown as they are stored

@@ -13,11 +13,7 @@ from cec_store.connectors.spark.checkpoint.layout import (
     Checkpoint,
 )
 from cec_store.connectors.spark.checkpoint.providers import provider_of
-from cec_store.connectors.spark.checkpoint.state_rows import (
-    RowDecoder,
-    StateDecoder,
-    decoder_of,
-)
+from cec_store.connectors.spark.checkpoint.state_rows import RowDecoder, decoder_of
 from cec_store.connectors.spark.checkpoint.state_schema import operator_name
 from cec_store.connectors.spark.setup.settings import BUILT_IN
 from cec_store.errors import CecError, NotAQueue
@@ -125,17 +121,6 @@ class Log:
         if self.store_key not in self.decoders:
             self.decoders[self.store_key] = decoder_of(self.folder)
         return self.decoders[self.store_key]
-
-    @property
-    def decoder(self) -> StateDecoder | None:
-        """Decoder from a state store's bytes to Spark's columns; ``None`` in other logs, and where
-        a store has variables.
-
-        Raises:
-            CorruptLog, SchemaMismatch, UnsupportedVersion: what Spark noted cannot be read.
-        """
-        decoder = self.row_decoder
-        return decoder if isinstance(decoder, StateDecoder) else None
 
     @property
     def row_decoder_if_readable(self) -> RowDecoder | None:

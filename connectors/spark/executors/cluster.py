@@ -16,8 +16,7 @@ from cec_store.connectors.spark.executors.loads import LoadMeter
 from cec_store.connectors.spark.executors.migration import await_all, order, order_all
 from cec_store.connectors.spark.executors.planning import (
     check_spread,
-    loads_per_s,
-    others_per_s,
+    per_s,
     planned,
 )
 from cec_store.connectors.spark.executors.saved import save
@@ -192,10 +191,10 @@ class Cluster:
         costs, passed_s = self._meter.read()
         plan = planned(
             self.snapshot(),
-            loads_per_s(costs, passed_s),
+            per_s({of: cost.cpu_s for of, cost in costs.items()}, passed_s),
             cores_of(self._session),
             rules or Rules(scales=False),
-            others=others_per_s(self._meter.read_others(), passed_s),
+            others=per_s(self._meter.read_others(), passed_s),
         )
         if not dry_run:
             orders = [

@@ -31,6 +31,8 @@ _ERRORS: dict[str, type[Exception]] = {
     "no_such_protocol": ValueError,
 }
 
+_STOPPED = "this session has been stopped, and its replicas with it"
+
 
 class DriverSide:
     """Asks and orders. Safe for several threads: each call stands for itself.
@@ -80,7 +82,7 @@ class DriverSide:
         """
         status: dict[str, Any] = json.loads(self._cluster.status())
         if not status["is_running"]:
-            raise SparkUnavailable("this session has been stopped, and its replicas with it")
+            raise SparkUnavailable(_STOPPED)
         return status
 
     def events(self) -> list[dict[str, Any]]:
@@ -91,7 +93,7 @@ class DriverSide:
         """
         answer = json.loads(self._cluster.events())
         if isinstance(answer, dict):
-            raise SparkUnavailable("this session has been stopped, and its replicas with it")
+            raise SparkUnavailable(_STOPPED)
         events: list[dict[str, Any]] = answer
         return events
 

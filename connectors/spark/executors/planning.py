@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
-from cec_store.connectors.spark.executors.loads import Cost
 from cec_store.connectors.spark.executors.snapshot import PartitionId, Snapshot
 from cec_store.errors import PlacementRefused
 from cec_store.placement.adaptation import plan
@@ -63,16 +63,12 @@ def nodes_of(
     )
 
 
-def loads_per_s(
-    partition_costs: Mapping[PartitionId, Cost], passed_s: float
-) -> dict[Hashable, float]:
-    """Processor seconds a second."""
-    return {of: max(0.0, cost.cpu_s) / max(passed_s, 1e-3) for of, cost in partition_costs.items()}
+_Key = TypeVar("_Key")
 
 
-def others_per_s(spent_s: Mapping[str, float], passed_s: float) -> dict[str, float]:
-    """Return processor seconds a second by executor."""
-    return {name: max(0.0, spent) / max(passed_s, 1e-3) for name, spent in spent_s.items()}
+def per_s(spent_s: Mapping[_Key, float], passed_s: float) -> dict[_Key, float]:
+    """Return processor seconds a second, none below 0."""
+    return {key: max(0.0, spent) / max(passed_s, 1e-3) for key, spent in spent_s.items()}
 
 
 def planned(

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from cec_store.connectors.spark.executors.events import Event
 from cec_store.connectors.spark.executors.loads import Cost
-from cec_store.connectors.spark.executors.snapshot import PartitionId, Snapshot
+from cec_store.connectors.spark.executors.snapshot import Move, PartitionId, Snapshot
 
 _PARTITION = [("query", pa.string()), ("operator", pa.int64()), ("partition", pa.int32())]
 _PARTITIONS = pa.schema(
@@ -91,20 +91,18 @@ def table_of_partitions(snapshot: Snapshot) -> pa.Table:
 
 def table_of_moves(snapshot: Snapshot) -> pa.Table:
     """A row for each migration, the oldest first."""
-    rows = []
-    for move in snapshot.moves:
-        row = asdict(move)
-        rows.append({**row.pop("id"), **row})
-    return pa.Table.from_pylist([{n: r[n] for n in _MOVES.names} for r in rows], _MOVES)
+    return pa.Table.from_pylist([*map(_flat, snapshot.moves)], _MOVES)
 
 
 def table_of_events(events: Iterable[Event]) -> pa.Table:
     """Return a row for each event, the oldest first; nulls for the partition of an executor's."""
-    rows = []
-    for event in events:
-        row = asdict(event)
-        rows.append({**(row.pop("id") or {}), **row})
-    return pa.Table.from_pylist([{n: r.get(n) for n in _EVENTS.names} for r in rows], _EVENTS)
+    return pa.Table.from_pylist([*map(_flat, events)], _EVENTS)
+
+
+def _flat(item: Move | Event) -> dict[str, object]:
+    """Return the fields, with those of its partition in the place of `id`."""
+    row = asdict(item)
+    return {**(row.pop("id") or {}), **row}
 
 
 def table_of_loads(
@@ -128,4 +126,4 @@ def table_of_loads(
                 }
             )
     rows += [{"executor": name, "cpu_s": spent} for name, spent in others.items() if spent > 0]
-    return pa.Table.from_pylist([{n: r.get(n) for n in _LOADS.names} for r in rows], _LOADS)
+    return pa.Table.from_pylist(rows, _LOADS)
