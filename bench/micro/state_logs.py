@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import zstandard
 from numpy.typing import NDArray
 
+from cec_store.format.bodies import encode_blocks
 from cec_store.format.checksum import crc32c
 from cec_store.format.frame import (
     COUNTED,
@@ -24,7 +24,6 @@ from cec_store.format.frame import (
     FrameType,
     SegmentHeader,
 )
-from cec_store.format.offset_lengths import offset_buffers
 from cec_store.format.schema import KEY, STATE, TIMESTAMP_TYPE, RecordKind
 from cec_store.log.segment import SegmentWriter
 from cec_store.state_logs.segments import STATE_SCHEMA
@@ -92,7 +91,7 @@ class StateLogMaker:
         end = at.offset + len(rows)
         self._append(
             FrameType.BATCH, stored, at.version + 1, raw_bytes=raw_bytes,
-            codec=Codec.ZSTD_LENGTHS, record_count=len(rows),
+            codec=Codec.BLOCKS, record_count=len(rows),
             min_timestamp_us=self._now_us, max_timestamp_us=self._now_us,
             open_windows=len(self._counts),
             extent_records=end - int(self._footprints.min()),
@@ -123,13 +122,8 @@ class StateLogMaker:
             "_input_0": pa.array(np.full(count, self._at.version + 1)),
         }
         records = pa.RecordBatch.from_arrays([columns[n] for n in schema.names], schema=schema)
-        raw = records.serialize()
-        message = np.frombuffer(raw, np.uint8).copy()
-        inside = pa.ipc.read_record_batch(raw, schema)
-        for place in offset_buffers(raw, [inside.column(KEY), inside.column(STATE)]):
-            lengths = message[place].view("<u4")
-            lengths[1:] = np.diff(lengths)
-        return zstandard.ZstdCompressor(level=1).compress(message.tobytes()), raw.size
+        body = encode_blocks(records, level=1)
+        return body.stored, body.raw_bytes
 
     def _begin(self) -> None:
         before, at = self._segment, self._at

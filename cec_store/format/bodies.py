@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 import zstandard
 
 from cec_store.errors import FrameTooLarge
+from cec_store.format import blocks
 from cec_store.format.alike import are_alike, read_alike
 from cec_store.format.arrow_limits import ARROW_ERRORS, is_lone_batch, is_plain_batch
 from cec_store.format.by_columns import body as by_columns
@@ -22,7 +23,7 @@ from cec_store.format.frame import (
     FrameHeader,
     raw_bytes_max,
 )
-from cec_store.format.offset_lengths import restore_offsets
+from cec_store.format.offset_lengths import restore_offsets, store_lengths
 from cec_store.format.schema import KEY, STATE, RecordSchema
 from cec_store.format.zstd_frames import Inflater, inflate
 from cec_store.values import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US
@@ -149,6 +150,14 @@ def encode_columns(records: pa.RecordBatch, level: int) -> Body:
     return _body(records, stored, raw_bytes, Codec.COLUMNS)
 
 
+def encode_blocks(records: pa.RecordBatch, level: int) -> Body:
+    """Serialise a state log's records and compress them in blocks, lengths instead of offsets."""
+    raw = records.serialize()
+    inside = pa.ipc.read_record_batch(raw, records.schema)
+    with_lengths = store_lengths(raw, [inside.column(KEY), inside.column(STATE)])
+    return _body(records, blocks.pack(with_lengths, level), raw.size, Codec.BLOCKS)
+
+
 def _body(records: pa.RecordBatch, stored: bytes, raw_bytes: int, codec: Codec) -> Body:
     span = pc.min_max(records.column(1).cast(pa.int64())).as_py()
     low = MAX_TIMESTAMP_US if span["min"] is None else span["min"]
@@ -177,12 +186,13 @@ def decode_body(
             return by_columns.unpack(
                 stored, raw_bytes, schema.arrow, record_count, columns, keep_dictionaries
             )
-        raw = inflated(stored, codec, raw_bytes)
-        message = _message(raw)
-        if codec == Codec.ZSTD_LENGTHS:
-            records = pa.ipc.read_record_batch(message, schema.arrow)
+        if codec == Codec.BLOCKS:
+            raw = blocks.unpack(stored, raw_bytes)
+            records = pa.ipc.read_record_batch(_message(raw), schema.arrow)
             restore_offsets(raw, [records[n] for n in (KEY, STATE) if n in records.schema.names])
-            message = _message(raw)
+        else:
+            raw = inflated(stored, codec, raw_bytes)
+        message = _message(raw)
         records = pa.ipc.read_record_batch(message, schema.checked)
         # Offsets may point outside the buffers: whoever made the body could make its CRC right.
         (records if columns is None else records.select(columns)).validate(full=True)

@@ -51,7 +51,7 @@ class Codec(IntEnum):
 
     NONE = 0
     ZSTD = 1
-    ZSTD_LENGTHS = 2
+    BLOCKS = 2
     COLUMNS = 3
 
 

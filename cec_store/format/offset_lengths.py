@@ -1,4 +1,4 @@
-"""Codec 2: offsets that were stored as lengths become offsets again. docs/format.md §6."""
+"""Codec 2: offsets that are stored as lengths. docs/format.md §6."""
 
 from __future__ import annotations
 
@@ -10,6 +10,19 @@ import pyarrow as pa
 from cec_store.format.frame import BadHeader
 
 _ENTRY_BYTES = 4
+
+
+def store_lengths(raw: pa.Buffer, structs: Iterable[pa.StructArray]) -> bytes:
+    """Return a copy of ``raw``, the message in which these columns lie, with lengths as offsets.
+
+    Raises:
+        BadHeader: an offsets buffer is too short.
+    """
+    message = np.frombuffer(raw, np.uint8).copy()
+    for place in offset_buffers(raw, structs):
+        offsets = message[place].view("<u4")
+        offsets[1:] = np.diff(offsets)
+    return message.tobytes()
 
 
 def restore_offsets(raw: pa.Buffer, structs: Iterable[pa.StructArray]) -> None:

@@ -30,13 +30,13 @@ class Inflater:
     def __init__(self) -> None:
         self._decompressor = zstandard.ZstdDecompressor()
 
-    def inflate(self, stored: pa.Buffer, raw_bytes: int) -> bytes:
+    def inflate(self, stored: pa.Buffer | memoryview, raw_bytes: int) -> bytes:
         """Decompress one zstd frame of exactly so many bytes; raises as :func:`inflate` does."""
         _check_claims(stored, raw_bytes)
         return self._decompressor.decompress(stored, allow_extra_data=False)
 
 
-def _check_claims(stored: pa.Buffer, raw_bytes: int) -> None:
+def _check_claims(stored: pa.Buffer | memoryview, raw_bytes: int) -> None:
     claims = zstandard.get_frame_parameters(stored)
     window = claims.window_size
     if claims.content_size != raw_bytes or (window > _WINDOW_BYTES_MAX and window > raw_bytes):

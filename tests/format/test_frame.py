@@ -136,7 +136,7 @@ def test_the_numbers_of_the_format_do_not_change() -> None:
     assert {codec.name: codec.value for codec in Codec} == {
         "NONE": 0,
         "ZSTD": 1,
-        "ZSTD_LENGTHS": 2,
+        "BLOCKS": 2,
         "COLUMNS": 3,
     }
 

@@ -12,9 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cec_store.errors import FrameTooLarge, SchemaMismatch
-from cec_store.format.bodies import check_body_size, cut_to_frames, decode_body, encode_body
+from cec_store.format import blocks
+from cec_store.format.bodies import (
+    check_body_size,
+    cut_to_frames,
+    decode_body,
+    encode_blocks,
+    encode_body,
+)
 from cec_store.format.frame import BODY_BYTES_MAX, BadHeader, Codec, raw_bytes_max
-from cec_store.format.offset_lengths import offset_buffers
+from cec_store.format.offset_lengths import store_lengths
 from cec_store.format.records import concat, data_records, inputs_of, kinds_of, to_timestamps
 from cec_store.format.schema import (
     KIND,
@@ -25,7 +32,6 @@ from cec_store.format.schema import (
     input_column,
 )
 from cec_store.values import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US
-from support.places.state_logs import with_lengths
 from support.vectors.arrow_types import COLUMN_TYPES, VALUES
 
 PLAIN = RecordSchema(pa.schema([("n", pa.int64())]))
@@ -346,33 +352,32 @@ STATE = RecordSchema(
 @given(st.lists(st.tuples(st.binary(max_size=9), st.none() | st.text(max_size=9)), max_size=40))
 def test_offsets_stored_as_lengths_come_back(rows: list[tuple[bytes, str | None]]) -> None:
     records = state_records(rows)
-    raw_bytes = records.serialize().size
-    stored = pa.py_buffer(with_lengths(records))
-    decoded = decode_body(stored, Codec.ZSTD_LENGTHS, raw_bytes, STATE, len(rows))
+    body = encode_blocks(records, 1)
+    decoded = decode_body(pa.py_buffer(body.stored), body.codec, body.raw_bytes, STATE, len(rows))
     assert decoded.equals(records)
     assert bytes(decoded.serialize()) == bytes(records.serialize())
 
 
 def test_lengths_are_half_of_small_rows() -> None:
     records = state_records([(n.to_bytes(16, "little"), f"{n:09}") for n in range(5_000)])
-    assert len(with_lengths(records)) < 0.6 * len(encode_body(records, 1).stored)
+    assert len(encode_blocks(records, 1).stored) < 0.6 * len(encode_body(records, 1).stored)
 
 
 def test_lengths_that_lead_astray_are_refused() -> None:
     records = state_records([(b"key", "text")] * 10)
     raw = records.serialize()
-    places = offset_buffers(raw, [records.column("_key"), records.column("_state")])
     with pytest.raises(BadHeader, match="cut"):
-        list(places)  # the columns do not lie in this message
-    message = bytearray(zstandard.decompress(with_lengths(records)))
+        store_lengths(raw, [records.column("_key")])  # it does not lie in this message
+    records = pa.ipc.read_record_batch(raw, records.schema)
+    message = bytearray(store_lengths(raw, [records.column("_key"), records.column("_state")]))
     lengths = (0).to_bytes(4, "little") + (3).to_bytes(4, "little") * 10
     at = message.find(lengths)
     assert at > 0
     for wrong in (4, 2**31, 2**32 - 1):
         message[at + 8 : at + 12] = wrong.to_bytes(4, "little")
-        stored = pa.py_buffer(zstandard.compress(bytes(message)))
+        stored = pa.py_buffer(blocks.pack(bytes(message), 1))
         with pytest.raises(BadHeader):
-            decode_body(stored, Codec.ZSTD_LENGTHS, len(message), STATE, 10)
+            decode_body(stored, Codec.BLOCKS, len(message), STATE, 10)
 
 
 def state_records(rows: list[tuple[bytes, str | None]]) -> pa.RecordBatch:

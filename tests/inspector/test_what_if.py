@@ -176,7 +176,7 @@ def random_store(
     folder: MemoryFolder, random: Random, target: WhatIf, commits: int, keys: int, puts: int = 40
 ) -> Commit:
     policy, base = NaiveStore(target), EMPTY
-    writer = Writer(folder, random, lengths=True, segment_bytes=4_000)
+    writer = Writer(folder, random, blocks=True, segment_bytes=4_000)
     for _ in range(commits):
         changes: dict = {}
         for _ in range(random.choice([0, 1, 5, puts])):

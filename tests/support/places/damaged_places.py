@@ -74,7 +74,7 @@ def partitioned(path: Path) -> Path:
 def store(path: Path) -> Path:
     """A state log of four segments with three versions each."""
     path.mkdir(parents=True)
-    writer, last = Writer(LocalFolder(path), Random(4), lengths=True), EMPTY
+    writer, last = Writer(LocalFolder(path), Random(4), blocks=True), EMPTY
     for version in range(12):
         if version and version % 3 == 0:
             writer.roll()

@@ -140,7 +140,7 @@ class MadeCheckpoint:
     def _commit(self, partition: int, store: str, rows: Rows, renew: int) -> str:
         folder = self.folder(partition, store)
         if folder not in self._writers:
-            self._writers[folder] = Writer(LocalFolder(folder), Random(str(folder)), lengths=True)
+            self._writers[folder] = Writer(LocalFolder(folder), Random(str(folder)), blocks=True)
         base = self._last.get(folder, EMPTY)
         self._before[folder] = base
         made = self._writers[folder].commit(base, self._stored(rows), renew=renew)

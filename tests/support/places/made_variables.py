@@ -60,7 +60,7 @@ class MadeVariables:
             "operatorPropertiesJson": json.dumps({"stateVariables": variables}),
         }  # fmt: skip
         self._put("_metadata/v2/0", f"v2\n{json.dumps(about)}".encode())
-        self._writer = Writer(LocalFolder(self.folder), Random(str(self.path)), lengths=True)
+        self._writer = Writer(LocalFolder(self.folder), Random(str(self.path)), blocks=True)
 
     @property
     def folder(self) -> Path:

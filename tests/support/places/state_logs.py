@@ -11,12 +11,10 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import zstandard
 
 from cec_store import EventualCheckpoint
-from cec_store.format.bodies import encode_body
+from cec_store.format.bodies import encode_blocks, encode_body
 from cec_store.format.checksum import crc32c
 from cec_store.format.frame import (
     COUNTED,
@@ -29,7 +27,6 @@ from cec_store.format.frame import (
     SegmentFlags,
     SegmentHeader,
 )
-from cec_store.format.offset_lengths import offset_buffers
 from cec_store.format.schema import RecordKind, RecordSchema
 from cec_store.log.segment import SegmentReader, SegmentWriter
 from cec_store.storage.folder import Folder
@@ -78,17 +75,6 @@ class Commit:
 EMPTY = Commit()
 
 
-def with_lengths(records: pa.RecordBatch, level: int = 1) -> bytes:
-    """A body of codec 2."""
-    raw = records.serialize()
-    inside = pa.ipc.read_record_batch(raw, records.schema)
-    message = np.frombuffer(raw, np.uint8).copy()
-    for place in offset_buffers(raw, [inside.column("_key"), inside.column("_state")]):
-        offsets = message[place].view("<u4")
-        offsets[1:] = np.diff(offsets)
-    return zstandard.ZstdCompressor(level=level).compress(message.tobytes())
-
-
 @dataclass
 class Writer:
     """One provider instance: it appends to segments of its own only."""
@@ -97,7 +83,7 @@ class Writer:
     random: Random
     level: int = 1
     """Of zstd; 0: not compressed."""
-    lengths: bool = False
+    blocks: bool = False
     """Codec 2, as Spark's provider does, instead of 1."""
     segment_bytes: int = 64 << 20
     object_per_commit: bool = False
@@ -208,12 +194,10 @@ class Writer:
     ) -> Commit:
         assert self._segment is not None
         records = records_of(rows)
-        body = encode_body(records, max(1, self.level))
+        body = (encode_blocks if self.blocks else encode_body)(records, max(1, self.level))
         stored, codec = body.stored, body.codec
         if not self.level:
             stored, codec = bytes(records.serialize()), Codec.NONE
-        elif self.lengths:
-            stored, codec = with_lengths(records, self.level), Codec.ZSTD_LENGTHS
         offset = before.offset + len(rows)
         oldest = min(footprints.values(), default=offset)
         byte = append_frame(
@@ -362,11 +346,11 @@ def grow(folder: Folder, random: Random, steps: int = 14, merges: bool = True) -
             recent = [EMPTY, *grown.attempts][-3:] if grown.attempts else [EMPTY]
             base = random.choice(recent)
             writer = Writer(
-                folder, random, level=random.choice((0, 1)), lengths=random.random() < 0.7,
+                folder, random, level=random.choice((0, 1)), blocks=random.random() < 0.7,
                 segment_bytes=random.choice((2_000, 1 << 20)),
                 object_per_commit=random.random() < 0.2, syncs=random.random() < 0.7,
             )  # fmt: skip
-            twin = Writer(folder, random, lengths=True) if random.random() < 0.3 else None
+            twin = Writer(folder, random, blocks=True) if random.random() < 0.3 else None
             writers += [(each, base) for each in (writer, twin) if each is not None]
         place = len(writers) - 1 if random.random() < 0.8 else random.randrange(len(writers))
         writer, base = writers[place]

@@ -17,7 +17,7 @@ import pyarrow as pa
 import zstandard
 
 from cec_store.format.acknowledgement import Acknowledgement
-from cec_store.format.bodies import encode_body
+from cec_store.format.bodies import encode_blocks, encode_body
 from cec_store.format.checksum import crc32c
 from cec_store.format.durable_end import DurableEnd
 from cec_store.format.frame import (
@@ -40,7 +40,7 @@ from cec_store.storage.names import WRITER_LOCK, segment_name
 from cec_store.values import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US
 from support.disks.memory_folder import MemoryFolder
 from support.paths import VECTORS
-from support.places.state_logs import EMPTY, Commit, Writer, merge, with_lengths
+from support.places.state_logs import EMPTY, Commit, Writer, merge
 from support.vectors import commits, lists, variables
 from support.vectors.column_bodies import columns_body
 
@@ -141,6 +141,10 @@ MERGED_ROWS = [
     {"_kind": 3, "_timestamp": 21, "_input_0": 7, "_input_1": 5, "carrier": None, "mean": None,
      "_key": {"carrier": None, "window": -8}, "_state": {"count": 2, "delays": []}},
 ]  # fmt: skip
+LONG_ROWS = [
+    {**OPERATOR_ROWS[1], "_key": {"carrier": "long " * 3_500, "window": -1}},
+    OPERATOR_ROWS[2],
+]
 EXTREME_ROWS = plain_rows((MIN_TIMESTAMP_US, 1), (0, 2), (MAX_TIMESTAMP_US, 3))
 
 
@@ -285,11 +289,17 @@ FRAMES: dict[str, tuple[str, dict[str, int], dict[str, Any]]] = {
          "flags": 2, "extent_records": 2, "input_upto": 14, "open_windows": 1},
         {"schema": "chance", "rows": CHANCE_ROWS},
     ),
-    "frame-batch-lengths": (
-        "The same records with lengths instead of offsets in key and state, then compressed.",
+    "frame-batch-blocks": (
+        "The same records with lengths instead of offsets in key and state, in one block.",
         {"type": 1, "codec": 2, "record_count": 6, "min_timestamp_us": 9, "max_timestamp_us": 12,
          "flags": 2, "extent_records": 70_000, "input_upto": 8, "open_windows": 40_000},
         {"schema": "operator", "rows": OPERATOR_ROWS},
+    ),
+    "frame-batch-several-blocks": (
+        "Two results; the key of the first takes more than a block has.",
+        {"type": 1, "codec": 2, "record_count": 2, "min_timestamp_us": 11, "max_timestamp_us": 11,
+         "flags": 2, "extent_records": 0, "input_upto": 7, "open_windows": 0},
+        {"schema": "operator", "rows": LONG_ROWS},
     ),
     "frame-batch-columns": (
         "The same records, their columns compressed apart; carriers as dictionaries, in the key "
@@ -363,8 +373,8 @@ def frame_bytes(name: str, fields: dict[str, int], body: dict[str, Any]) -> byte
     stored = raw
     if fields["codec"] == Codec.ZSTD:
         stored = zstandard.ZstdCompressor(level=1).compress(raw)
-    elif fields["codec"] == Codec.ZSTD_LENGTHS:
-        stored = with_lengths(records_of(SCHEMAS[body["schema"]], body["rows"]))
+    elif fields["codec"] == Codec.BLOCKS:
+        stored = encode_blocks(records_of(SCHEMAS[body["schema"]], body["rows"]), 1).stored
     elif fields["codec"] == Codec.COLUMNS:
         listed = CARRIERS if body["schema"] == "operator" else {}
         records = records_of(SCHEMAS[body["schema"]], body["rows"])

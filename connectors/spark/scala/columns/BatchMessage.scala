@@ -1,10 +1,10 @@
 package org.apache.spark.sql.cecstore.columns
 
 import java.nio.{ByteBuffer, ByteOrder}
-import com.github.luben.zstd.{Zstd, ZstdDecompressCtx, ZstdException}
+import com.github.luben.zstd.ZstdDecompressCtx
 import org.apache.arrow.flatbuf.{Buffer, CompressionType, BodyCompressionMethod, DictionaryBatch, FieldNode, Message}
 import org.apache.arrow.flatbuf.{MessageHeader, MetadataVersion, RecordBatch}
-import org.apache.spark.sql.cecstore.format.BadFrame
+import org.apache.spark.sql.cecstore.format.{BadFrame, Blocks, ZstdFrames}
 import org.apache.spark.unsafe.Platform
 
 /** Decompresses into arrays that are used again. For one thread. */
@@ -14,13 +14,15 @@ private[cecstore] final class Inflater extends AutoCloseable {
 
   /** One zstd frame of exactly so many bytes. */
   def inflate(stored: Array[Byte], from: Int, length: Int, rawBytes: Int): ByteSpan = {
-    val claimed = Zstd.getFrameContentSize(stored, from, length)
-    if (claimed != rawBytes) throw new BadFrame(s"body: zstd frame claims $claimed bytes, $rawBytes are due")
     val raw = scratch.take(rawBytes)
-    val size = try context.decompressByteArray(raw, 0, rawBytes, stored, from, length) catch {
-      case e: ZstdException => throw new BadFrame(s"body: zstd: ${e.getMessage}")
-    }
-    if (size != rawBytes) throw new BadFrame(s"body: zstd frame of $size bytes, not $rawBytes")
+    ZstdFrames.inflate(context, stored, from, length, raw, 0, rawBytes)
+    new ByteSpan(raw, 0, rawBytes)
+  }
+
+  /** A body in blocks. */
+  def inflateBlocks(stored: Array[Byte], from: Int, length: Int, rawBytes: Int): ByteSpan = {
+    val raw = scratch.take(rawBytes)
+    Blocks.inflate(stored, from, length, raw, rawBytes)
     new ByteSpan(raw, 0, rawBytes)
   }
 

@@ -38,12 +38,13 @@ private[cecstore] final class FrameColumns(fields: IndexedSeq[Field]) extends Au
         message.buffers != columns.lastOption.fold(0)(_.endBuffer)) {
       throw new BadFrame(s"body: ${message.nodes} fields and ${message.buffers} buffers are not those of the schema")
     }
-    if (header.codec == Format.CodecZstdLengths) restoreOffsets()
+    if (header.codec == Format.CodecBlocks) restoreOffsets()
   }
 
   private def openWhole(header: FrameHeader, codec: Byte, bytes: Array[Byte], from: Int): Unit = {
     val raw =
-      if (codec != Format.CodecNone) inflater.inflate(bytes, from, header.bodyBytes, header.rawBytes)
+      if (codec == Format.CodecBlocks) inflater.inflateBlocks(bytes, from, header.bodyBytes, header.rawBytes)
+      else if (codec != Format.CodecNone) inflater.inflate(bytes, from, header.bodyBytes, header.rawBytes)
       else if (header.bodyBytes == header.rawBytes) new ByteSpan(bytes, from, header.bodyBytes)
       else throw new BadFrame(s"body of ${header.bodyBytes} bytes, its header says ${header.rawBytes}")
     val end = raw.from + header.rawBytes

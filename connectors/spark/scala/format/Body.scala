@@ -2,8 +2,6 @@ package org.apache.spark.sql.cecstore.format
 
 import java.nio.ByteBuffer
 import java.util.Arrays
-import java.util.concurrent.ConcurrentLinkedQueue
-import com.github.luben.zstd.{Zstd, ZstdCompressCtx, ZstdDecompressCtx, ZstdException}
 import com.google.flatbuffers.FlatBufferBuilder
 import org.apache.arrow.flatbuf.{Buffer, FieldNode, Message, MessageHeader, MetadataVersion, RecordBatch}
 import org.apache.arrow.vector.types.TimeUnit
@@ -90,10 +88,10 @@ private[cecstore] object Body {
       raw
     }
     // Above, there would be another two gigabytes of heap to compress into.
-    val stored = if (level == 0 || raw.length > RawBytesMax) null else deflate(withEnds(asLengths = true), level)
+    val stored = if (level == 0 || raw.length > RawBytesMax) null else Blocks.deflate(withEnds(asLengths = true), level)
     if (stored == null || stored.length >= raw.length || raw.length > rawBytesMax(stored.length, n)) {
       StoredBody(withEnds(asLengths = false), raw.length, CodecNone)
-    } else StoredBody(stored, raw.length, CodecZstdLengths)
+    } else StoredBody(stored, raw.length, CodecBlocks)
   }
 
   private def message(n: Int, results: Int, sizes: Array[Int], starts: Array[Int]): ByteBuffer = {
@@ -137,11 +135,15 @@ private[cecstore] object Body {
   private def putBits(raw: Array[Byte], at: Int, n: Int, bit: Int => Boolean): Unit =
     (0 until n).foreach(i => if (bit(i)) raw(at + (i >> 3)) = (raw(at + (i >> 3)) | 1 << (i & 7)).toByte)
 
-  /** A body that is stored as a whole, as it was before. Raises BadFrame. */
-  def inflated(header: FrameHeader, stored: Array[Byte]): Array[Byte] = {
-    val raw = if (header.codec == CodecNone) stored else inflate(stored, header.rawBytes)
-    if (raw.length != header.rawBytes) throw new BadFrame(s"body of ${raw.length} bytes, not ${header.rawBytes}")
-    raw
+  /** A body as it was before it was stored. Raises BadFrame. */
+  def inflated(header: FrameHeader, stored: Array[Byte]): Array[Byte] = header.codec match {
+    case CodecNone if stored.length != header.rawBytes => throw new BadFrame(s"body of ${stored.length} bytes, not ${header.rawBytes}")
+    case CodecNone => stored
+    case CodecBlocks =>
+      val raw = new Array[Byte](header.rawBytes)
+      Blocks.inflate(stored, 0, stored.length, raw, raw.length)
+      raw
+    case _ => ZstdFrames.inflate(stored, header.rawBytes)
   }
 
   /** The rows of a body whose CRC has been checked; nothing in it is believed beyond that. */
@@ -158,29 +160,9 @@ private[cecstore] object Body {
         batch.nodesLength != Nodes || batch.buffersLength != Buffers || batch.nodes(0).nullCount != 0) {
       throw new BadFrame(s"body: not a batch of $n records of a state log")
     }
-    new Decoder(raw, bodyAt, batch, n, header.codec == CodecZstdLengths).rows(id)
+    new Decoder(raw, bodyAt, batch, n, header.codec == CodecBlocks).rows(id)
   } catch {
     case e @ (_: IndexOutOfBoundsException | _: NegativeArraySizeException | _: ClassCastException) => throw new BadFrame(s"body: $e")
-  }
-
-  // One for each thread that is at it. Making one takes longer than a small body does.
-  private val deflating = new ConcurrentLinkedQueue[ZstdCompressCtx]
-  private val inflating = new ConcurrentLinkedQueue[ZstdDecompressCtx]
-
-  private def deflate(raw: Array[Byte], level: Int): Array[Byte] = {
-    val context = Option(deflating.poll()).getOrElse(new ZstdCompressCtx)
-    try context.setLevel(level).compress(raw) finally deflating.offer(context)
-  }
-
-  private def inflate(stored: Array[Byte], rawBytes: Int): Array[Byte] = {
-    if (Zstd.getFrameContentSize(stored) != rawBytes) throw new BadFrame("zstd frame claims another size than its header")
-    val raw = new Array[Byte](rawBytes)
-    val context = Option(inflating.poll()).getOrElse(new ZstdDecompressCtx)
-    val size = try context.decompress(raw, stored) catch {
-      case e: ZstdException => throw new BadFrame(s"zstd: ${e.getMessage}")
-    } finally inflating.offer(context)
-    if (size != rawBytes) throw new BadFrame(s"zstd frame of $size bytes, not $rawBytes")
-    raw
   }
 
   private final class Decoder(raw: Array[Byte], bodyAt: Int, batch: RecordBatch, n: Int, hasLengths: Boolean) {

@@ -12,7 +12,7 @@ private[cecstore] object Format {
   val Commit: Byte = 3
   val CodecNone: Byte = 0
   val CodecZstd: Byte = 1
-  val CodecZstdLengths: Byte = 2
+  val CodecBlocks: Byte = 2
   val CodecColumns: Byte = 3
   /** A BATCH frame's flag: its step goes on in the next frame. */
   val Continues: Short = 1

@@ -61,7 +61,7 @@ private[cecstore] object FrameHeader {
    * @param codecMax state logs have none of the later codecs
    * @param flagsKnown that a BATCH frame may have; steps of state logs are told by their versions
    */
-  def decode(bytes: Array[Byte], codecMax: Byte = CodecZstdLengths, flagsKnown: Int = Counted,
+  def decode(bytes: Array[Byte], codecMax: Byte = CodecBlocks, flagsKnown: Int = Counted,
       kinds: Set[Byte] = OfSegments): FrameHeader = {
     if (bytes.length < HeaderBytes) throw new BadFrame("frame header cut short")
     val in = littleEndian(bytes)
