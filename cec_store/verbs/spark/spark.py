@@ -67,6 +67,13 @@ def conf_verb(
     memory_bytes: Annotated[
         str | None, typer.Option(help="Of rows in an executor's heap; the rest is in local files.")
     ] = None,
+    key_directories: Annotated[
+        bool | None,
+        typer.Option(
+            "--key-directories",
+            help="Keep an index of large states beside their logs.",
+        ),
+    ] = None,
     replicas: _Replicas = None,
     replica_memory_bytes: _ReplicaMemory = None,
     replica_warm_lag_versions: _WarmLag = None,
@@ -94,6 +101,7 @@ def conf_verb(
                 "compression_level": compression_level,
                 "segment_bytes": segment_bytes,
                 "memory_bytes": memory_bytes,
+                "key_directories": key_directories,
                 "replicas": replicas,
                 "replica_memory_bytes": replica_memory_bytes,
                 "replica_warm_lag_versions": replica_warm_lag_versions,

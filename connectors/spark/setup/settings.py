@@ -112,6 +112,17 @@ def _mode(value: object) -> str | None:
     return str(value) if value in ("commit", "none") else None
 
 
+def _flag(value: object) -> str | None:
+    return str(value).lower() if isinstance(value, bool) else None
+
+
+def _sparks_flag(text: str) -> bool:
+    """True or False, of Spark's text."""
+    if text.lower() not in ("true", "false"):
+        raise ValueError(f"{text!r} is neither true nor false")
+    return text.lower() == "true"
+
+
 SETTINGS = (
     Setting("recovery_time_s", "recoveryTimeMs", "0.1 to 86,400 (seconds)", _milliseconds),
     Setting("extent_factor", "extentFactor", "1.25 to 1000", _factor),
@@ -133,6 +144,7 @@ SETTINGS = (
         "0 to 1 PiB, in bytes or like '512m' or '512MiB'",
         _bytes(0, 1 << 50),
     ),
+    Setting("key_directories", "keyDirectories", "True or False", _flag),
     Setting("replicas", "replicas", "0 to 100 (executors)", _whole(0, 100)),
     Setting(
         "replica_memory_bytes",
@@ -154,6 +166,7 @@ _FROM_TEXT: dict[str, Callable[[str], object]] = {
     "syncMode": str,
     "segmentBytes": _sparks_size,
     "memoryBytes": _sparks_size,
+    "keyDirectories": _sparks_flag,
     "replicaMemoryBytes": _sparks_size,
 }
 """Values that Python takes, from Spark's texts of them; whole numbers are not named."""

@@ -9,6 +9,9 @@ import org.apache.arrow.vector.types.pojo.{ArrowType, Field, FieldType, Schema}
 import org.apache.spark.sql.cecstore.CecLogException
 import org.apache.spark.unsafe.Platform
 
+/** Where in a body of lengths, before compression, keys and values begin, and their lengths. */
+private[cecstore] final case class InBody(keys: Int, keyLengths: Int, values: Int, valueLengths: Int)
+
 /** A frame's body as stored. */
 private[cecstore] final case class StoredBody(bytes: Array[Byte], rawBytes: Int, codec: Byte)
 
@@ -214,6 +217,8 @@ private[cecstore] object Body {
       rows.keys = data(keysAt, firstOf(keyEndsAt), rows.keyEnds(n))
       rows.valueEnds = ends(valueEndsAt)
       rows.values = data(valuesAt, firstOf(valueEndsAt), rows.valueEnds(n))
+      if (hasLengths && n > 0) rows.inBody = InBody(at(keysAt, 0) + firstOf(keyEndsAt), at(keyEndsAt, 0),
+        at(valuesAt, 0) + firstOf(valueEndsAt), at(valueEndsAt, 0))
       val families = Platform.BYTE_ARRAY_OFFSET + at(familyAt, n * 2L)
       i = 0
       while (i < n && Platform.getShort(raw, families + i * 2L) == DefaultFamily) i += 1

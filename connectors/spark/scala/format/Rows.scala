@@ -37,8 +37,15 @@ private[cecstore] final class Rows(val id: Int, rowsHint: Int, keyBytesHint: Int
   /** The least time of each zone of the first `timedRows` rows: see `Zones`. Empty while nobody asks for times. */
   var leastTimes: Array[Long] = Rows.NoTimes
   var timedRows = 0
+  /** Where a frame of the log has these rows, if they were read from one. */
+  var place: FramePlace = null
+  private[cecstore] var inBody: InBody = null
   private var keyWidth, valueWidth = -1
   private var live = new BitSet(rowsHint)
+  /** What brings the bytes to the local file when they are asked for; null where they are here. */
+  private var lazily: LazyBytes = null
+  /** Of a row of those that [[lazily]] brings, so that none is read to be counted. */
+  private var meanBytes = 0L
   /** Where the bytes are if not in the heap, and the addresses of keys, values and their ends there. */
   private var extent: Extent = null
   private var keysAt, valuesAt, keyEndsAt, valueEndsAt = 0L
@@ -52,6 +59,8 @@ private[cecstore] final class Rows(val id: Int, rowsHint: Int, keyBytesHint: Int
   def keyLength(row: Int): Int = if (keyWidth >= 0) keyWidth else keyStart(row + 1) - keyStart(row)
   def valueStart(row: Int): Int =
     if (valueWidth >= 0) row * valueWidth else if (valueEnds != null) valueEnds(row) else endAt(valueEndsAt, row, valueBytes)
+  def keyBytesUsed: Int = if (isInHeap) keyStart(count) else keyBytes
+  def valueBytesUsed: Int = if (isInHeap) valueStart(count) else valueBytes
   def valueLength(row: Int): Int = if (valueWidth >= 0) valueWidth else valueStart(row + 1) - valueStart(row)
   def reference(row: Int): Long = id.toLong << 32 | row
   def isLive(row: Int): Boolean = live.get(row)
@@ -63,6 +72,7 @@ private[cecstore] final class Rows(val id: Int, rowsHint: Int, keyBytesHint: Int
   /** An end as a local file has it. A thread that comes late may read what others have put there since: never beyond these rows. */
   private def endAt(ends: Long, row: Int, bytes: Int): Int = {
     if (row < 0 || row > count) throw new IndexOutOfBoundsException(s"row $row of $count")
+    if (lazily != null) lazily.bringEnds()
     val end = Platform.getInt(null, ends + row * 4L)
     if (end < 0 || end > bytes) throw new IndexOutOfBoundsException(s"row $row ends at $end of $bytes bytes")
     end
@@ -70,9 +80,15 @@ private[cecstore] final class Rows(val id: Int, rowsHint: Int, keyBytesHint: Int
 
   /** Base object and offset of a row's key and value, as Spark's `Platform` takes them. */
   def keyBase: AnyRef = keys
-  def keyOffset(row: Int): Long = (if (isInHeap) Platform.BYTE_ARRAY_OFFSET.toLong else keysAt) + keyStart(row)
+  def keyOffset(row: Int): Long = {
+    if (lazily != null) lazily.bringKeys(keyStart(row), keyLength(row))
+    (if (isInHeap) Platform.BYTE_ARRAY_OFFSET.toLong else keysAt) + keyStart(row)
+  }
   def valueBase: AnyRef = values
-  def valueOffset(row: Int): Long = (if (isInHeap) Platform.BYTE_ARRAY_OFFSET.toLong else valuesAt) + valueStart(row)
+  def valueOffset(row: Int): Long = {
+    if (lazily != null) lazily.bringValues(valueStart(row), valueLength(row))
+    (if (isInHeap) Platform.BYTE_ARRAY_OFFSET.toLong else valuesAt) + valueStart(row)
+  }
 
   /** An array that holds a row's key at [[keyFrom]]: the rows' own where they are in the heap. */
   def keyArray(row: Int): Array[Byte] = if (isInHeap) keys else key(row)
@@ -94,15 +110,17 @@ private[cecstore] final class Rows(val id: Int, rowsHint: Int, keyBytesHint: Int
     val start = keyStart(row)
     keyLength(row) == length && (
       if (isInHeap) Arrays.equals(keys, start, start + length, key, from, from + length)
-      else ByteArrayMethods.arrayEquals(key, Platform.BYTE_ARRAY_OFFSET + from.toLong, null, keysAt + start, length))
+      else ByteArrayMethods.arrayEquals(key, Platform.BYTE_ARRAY_OFFSET + from.toLong, null, keyOffset(row), length))
   }
 
   def markDead(row: Int): Unit = { live.clear(row); liveCount -= 1; liveBytes -= bytesOf(row) }
   def markLive(row: Int): Unit = { live.set(row); liveCount += 1; liveBytes += bytesOf(row) }
-  private def bytesOf(row: Int): Long = keyLength(row).toLong + valueLength(row)
+  private def bytesOf(row: Int): Long = if (lazily != null) meanBytes else keyLength(row).toLong + valueLength(row)
   /** Bytes of all keys and values. */
-  def usedBytes: Long = keyStart(count).toLong + valueStart(count)
-  def isSmallerThan(bytes: Int): Boolean = keyStart(count) < bytes && valueStart(count) < bytes
+  def usedBytes: Long = keyBytesUsed.toLong + valueBytesUsed
+  /** Bytes in a local file. */
+  def localBytes: Long = if (isInHeap) 0 else if (lazily != null) lazily.localBytes else usedBytes
+  def isSmallerThan(bytes: Int): Boolean = keyBytesUsed < bytes && valueBytesUsed < bytes
   def hasRoom(keyBytes: Int, valueBytes: Int, max: Int): Boolean =
     keyStart(count).toLong + keyBytes <= max && valueStart(count).toLong + valueBytes <= max
 
@@ -177,6 +195,7 @@ private[cecstore] final class Rows(val id: Int, rowsHint: Int, keyBytesHint: Int
     moved.firstOffset = firstOffset
     moved.frames = frames
     moved.storedBytes = storedBytes
+    moved.place = place
     moved.families = families
     moved.renewed = renewed
     moved.kinds = kinds
@@ -200,7 +219,24 @@ private[cecstore] final class Rows(val id: Int, rowsHint: Int, keyBytesHint: Int
   }
 
   /** Nobody reads these rows any more. */
-  def letGo(): Unit = if (extent != null) extent.release()
+  def letGo(): Unit = {
+    if (lazily != null) lazily.letGo()
+    if (extent != null) extent.release()
+  }
+
+  /** What a directory has of these rows, beside which of them are live. */
+  def summary: RowsSummary =
+    RowsSummary(count, liveCount, liveBytes, firstOffset, storedBytes, keyWidth, valueWidth, keyBytesUsed, valueBytesUsed)
+  def liveBits: Array[Long] = live.toLongArray
+
+  /** Of rows that were decoded: these are live. */
+  def setLive(bits: Array[Long]): Unit = {
+    kinds = null
+    renewed = null
+    live = BitSet.valueOf(bits)
+    liveCount = live.cardinality
+    liveBytes = live.stream.mapToLong(bytesOf(_)).sum
+  }
 
   /** Rows of longs all have one length: then two numbers stand for all ends. */
   private def dropEqualLengths(): Unit = {
@@ -245,6 +281,57 @@ private[cecstore] final class Rows(val id: Int, rowsHint: Int, keyBytesHint: Int
   }
 }
 
+/** Where a frame of the log is, and where its rows are in the body; null where that is not in blocks. */
+private[cecstore] final case class FramePlace(segment: Long, byte: Long, bodyBytes: Int, rawBytes: Int, inBody: InBody)
+
+/** Addresses of keys, values and their ends in a local file. */
+private[cecstore] final case class RowsAddresses(keys: Long, values: Long, keyEnds: Long, valueEnds: Long)
+
+/** What is known of a frame's rows without reading them; a width is -1 where lengths differ. */
+private[cecstore] final case class RowsSummary(count: Int, liveCount: Int, liveBytes: Long, firstOffset: Long, storedBytes: Long,
+  keyWidth: Int, valueWidth: Int, keyBytes: Int, valueBytes: Int)
+
+/** Keys and values that come out of the log to their places in a local file when they are asked for; raises CecLogException. */
+private[cecstore] trait LazyBytes {
+  /** Have so many bytes of the keys from `from` on. */
+  def bringKeys(from: Int, length: Int): Unit
+  def bringValues(from: Int, length: Int): Unit
+  /** Have the ends of keys and values, where they differ in length. */
+  def bringEnds(): Unit
+  /** Bytes that were brought. */
+  def localBytes: Long
+  /** Nobody asks any more. */
+  def letGo(): Unit
+}
+
 private[cecstore] object Rows {
+  /** Rows of a frame of which nothing was read: their bytes come to this extent when they are asked for. */
+  def lazily(id: Int, of: RowsSummary, live: Array[Long], bytes: LazyBytes, extent: Extent, at: RowsAddresses): Rows = {
+    val rows = new Rows(id, 0, 0, 0)
+    rows.count = of.count
+    rows.liveCount = of.liveCount
+    rows.liveBytes = of.liveBytes
+    rows.meanBytes = if (of.liveCount == 0) 0 else of.liveBytes / of.liveCount
+    rows.firstOffset = of.firstOffset
+    rows.storedBytes = of.storedBytes
+    rows.kinds = null
+    rows.keyWidth = of.keyWidth
+    rows.valueWidth = of.valueWidth
+    rows.keyEnds = null
+    rows.valueEnds = null
+    rows.keys = null
+    rows.values = null
+    rows.live = BitSet.valueOf(live)
+    rows.lazily = bytes
+    rows.extent = extent
+    rows.keyBytes = of.keyBytes
+    rows.valueBytes = of.valueBytes
+    rows.keysAt = at.keys
+    rows.valuesAt = at.values
+    rows.keyEndsAt = at.keyEnds
+    rows.valueEndsAt = at.valueEnds
+    rows
+  }
+
   private val NoTimes = new Array[Long](0)
 }

@@ -61,6 +61,18 @@ private[cecstore] final class HashIndex(rows: RowsTable, keysHint: Int) extends 
     }
   }
 
+  override def swapKnown(key: Array[Byte], from: Int, length: Int, reference: Long): Long = if (run == null) swap(key, from, length, reference)
+    else {
+      val hash = hashOf(key, from, length)
+      val slot = table.slotOf(hash, key, from, length)
+      val place = if (slot >= 0) Nowhere else run.placeOfKnown(hash, key, from, length)
+      val old = if (slot >= 0) table.reference(slot) else if (place != Nowhere) run.reference(place) else Absent
+      if (slot >= 0) table.set(slot, reference)
+      else if (place != Nowhere) replaceInRun(place, hash, reference)
+      else table.insert(slot, hash, reference, ~scans)
+      old
+    }
+
   private def replaceInRun(place: Int, hash: Int, reference: Long): Unit = {
     run.replace(place)
     table.insert(table.freeSlot(hash), hash, reference, place)
@@ -162,6 +174,19 @@ private[cecstore] final class HashIndex(rows: RowsTable, keysHint: Int) extends 
     run = merged
     table = above
     failedAt = 0
+  }
+
+  /** All keys as one run, of which every entry counts. Raises an IOException where there is no room for it. */
+  def asRun(space: LocalSpace): KeyRun = {
+    if (run == null || changes > 0) intoRun(space)
+    run
+  }
+
+  /** Begin with the keys of a run, in an index that has none. */
+  def beginWith(begun: KeyRun): Unit = {
+    run = begun
+    table = new KeyTable(rows, 0, isOverRun = true)
+    if (size <= KeyRun.keysMin) intoTable()
   }
 
   private def intoTable(): Unit = if (run != null) {

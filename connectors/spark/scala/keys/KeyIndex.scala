@@ -16,6 +16,8 @@ private[cecstore] trait KeyIndex {
   final def swap(key: Array[Byte], from: Int, length: Int, reference: Long): Long =
     put(key, from, length, reference, replace = true)
   def delete(key: Array[Byte], from: Int, length: Int): Unit
+  /** As [[swap]], of a key that has a reference. */
+  def swapKnown(key: Array[Byte], from: Int, length: Int, reference: Long): Long = swap(key, from, length, reference)
   /** Give the key, of which `held` is known to be the reference, another one. */
   def move(key: Array[Byte], from: Int, length: Int, held: Long, reference: Long): Unit = swap(key, from, length, reference)
   /** Delete the key, of which `held` is known to be the reference. */

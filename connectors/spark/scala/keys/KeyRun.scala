@@ -1,7 +1,7 @@
 package org.apache.spark.sql.cecstore.keys
 
 import java.util.Arrays
-import org.apache.spark.sql.cecstore.local.{Extent, WriteBuffer}
+import org.apache.spark.sql.cecstore.local.{Extent, LocalSpace, WriteBuffer}
 import org.apache.spark.unsafe.Platform
 
 /**
@@ -13,7 +13,7 @@ import org.apache.spark.unsafe.Platform
  * @param entries how many it has, replaced ones included
  * @param at the address of the first slot
  */
-private[keys] final class KeyRun(rows: RowsTable, val entries: Int, layout: RunLayout, extent: Extent, at: Long) {
+private[cecstore] final class KeyRun(rows: RowsTable, val entries: Int, val layout: RunLayout, extent: Extent, at: Long) {
   import KeyRun._
 
   private val replaced = new Array[Long]((layout.slots + 63) >>> 6)
@@ -39,6 +39,23 @@ private[keys] final class KeyRun(rows: RowsTable, val entries: Int, layout: RunL
     Nowhere
   }
 
+  /**
+   * The place of a key that has an entry here. Where one entry alone has its hash, it is the key's, and no key is read: so a state
+   * of which the rows are still in the log can be followed.
+   */
+  def placeOfKnown(hash: Int, key: Array[Byte], from: Int, length: Int): Int = {
+    var place = layout.home(hash)
+    var only = Nowhere
+    while (isUpto(place, hash)) {
+      if (hashAt(place) == hash && counts(place)) {
+        if (only != Nowhere) return placeOf(hash, key, from, length)
+        only = place
+      }
+      place += 1
+    }
+    only
+  }
+
   /** The place of the entry with this reference, or [[Nowhere]]; no key is read. */
   def placeHolding(hash: Int, held: Long): Int = {
     var place = layout.home(hash)
@@ -61,6 +78,17 @@ private[keys] final class KeyRun(rows: RowsTable, val entries: Int, layout: RunL
 
   /** The entry counts no more: its key has a newer one above the run, or none. */
   def replace(place: Int): Unit = { replaced(place >>> 6) |= 1L << place; replacedCount_ += 1 }
+
+  /** The bytes of its slots, piece by piece. */
+  def slotBytes: Iterator[Array[Byte]] = {
+    val pieces = ((layout.bytes + PieceBytes - 1) / PieceBytes).toInt
+    Iterator.range(0, pieces).map { piece =>
+      val from = piece.toLong * PieceBytes
+      val bytes = new Array[Byte](math.min(PieceBytes.toLong, layout.bytes - from).toInt)
+      Platform.copyMemory(null, at + from, bytes, Platform.BYTE_ARRAY_OFFSET, bytes.length)
+      bytes
+    }
+  }
 
   /** One of those that read it does so no more. */
   def letGo(): Unit = extent.release()
@@ -110,6 +138,14 @@ private[cecstore] object KeyRun {
   /** So many keys of a family have no run, and as many changes above one are not merged into it. Tests lower it. */
   @volatile private[cecstore] var keysMin: Int = 1 << 16
 
+  private val PieceBytes = 1 << 20
+
+  /** A run of these slots, which others have written. Raises an IOException where there is no room for it. */
+  def of(rows: RowsTable, entries: Int, layout: RunLayout, slotBytes: Iterator[Array[Byte]], space: LocalSpace): KeyRun = {
+    val (extent, at) = space.write(layout.bytes)(out => slotBytes.foreach(bytes => out.add(bytes, bytes.length)))
+    new KeyRun(rows, entries, layout, extent, at)
+  }
+
   private def has(bits: Array[Long], place: Int): Boolean = (bits(place >>> 6) & (1L << place)) != 0
 }
 
@@ -119,7 +155,7 @@ private[cecstore] object KeyRun {
  *
  * @param spread over how many slots; a few more may be behind, where hashes are many at the end
  */
-private[keys] final case class RunLayout(spread: Int, slots: Int, firstId: Int, idBits: Int, rowBits: Int) {
+private[cecstore] final case class RunLayout(spread: Int, slots: Int, firstId: Int, idBits: Int, rowBits: Int) {
   private val idMask = (1L << idBits) - 1
   private val rowMask = (1L << rowBits) - 1
   private val referenceBytes = (idBits + rowBits + 7) >>> 3
@@ -138,7 +174,7 @@ private[keys] final case class RunLayout(spread: Int, slots: Int, firstId: Int, 
   }
 }
 
-private[keys] object RunLayout {
+private[cecstore] object RunLayout {
   def home(hash: Long, spread: Int): Int = (hash * spread >>> 32).toInt
   def spread(entries: Int): Int = math.min(entries + entries / 3L + 1, Int.MaxValue - 8L).toInt
 

@@ -63,7 +63,7 @@ private[cecstore] final class RowsTable {
     Arrays.fill(table.asInstanceOf[Array[AnyRef]], id - base, table.length, null)
   }
 
-  def localBytes: Long = table.iterator.filter(rows => rows != null && !rows.isInHeap).map(_.usedBytes).sum
+  def localBytes: Long = table.iterator.filter(_ != null).map(_.localBytes).sum
 
   /** Bytes in the heap. */
   def memoryBytes: Long = table.filter(_ != null).map(_.memoryBytes).sum + table.length * 8L

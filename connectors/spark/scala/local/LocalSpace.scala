@@ -65,9 +65,23 @@ private[cecstore] final class LocalSpace(
       file.free(at, whole)
       throw (e match { case e: IOException => failed(e); case other => other })
     }
-    used.addAndGet(whole)
     written.addAndGet(whole)
-    (new Extent(() => { file.free(at, whole); used.addAndGet(-whole) }), file.address + at)
+    (taken(file, at, whole), file.address + at)
+  }
+
+  /** Room for so many bytes that are written later, in any order. Raises an IOException as above. */
+  def reserve(bytes: Long): LocalRoom = {
+    val whole = LocalSpace.aligned(bytes)
+    val (file, at) = room(whole)
+    new LocalRoom(taken(file, at, whole), file.address + at, (place, array, length) => {
+      try file.write(at + place, array, length) catch { case e: IOException => throw failed(e) }
+      written.addAndGet(length)
+    })
+  }
+
+  private def taken(file: SpaceFile, at: Long, bytes: Long): Extent = {
+    used.addAndGet(bytes)
+    new Extent(() => { file.free(at, bytes); used.addAndGet(-bytes) })
   }
 
   private def room(bytes: Long): (SpaceFile, Long) = synchronized {
@@ -121,6 +135,17 @@ private[cecstore] final class Extent(free: () => Unit) {
 
   def retain(): Unit = holders.incrementAndGet()
   def release(): Unit = if (holders.decrementAndGet() == 0) cleanable.clean()
+}
+
+/**
+ * Room that is written piece by piece.
+ *
+ * @param address of its first byte; what was not written reads as anything
+ * @param write_ takes where in the room the bytes belong, an array, and how many bytes of it
+ */
+private[cecstore] final class LocalRoom(val extent: Extent, val address: Long, write_ : (Long, Array[Byte], Int) => Unit) {
+  /** Raises an IOException that says what to do. */
+  def write(place: Long, bytes: Array[Byte], length: Int): Unit = write_(place, bytes, length)
 }
 
 /** One file, and which parts of it are free. */

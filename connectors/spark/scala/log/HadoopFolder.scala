@@ -26,26 +26,13 @@ private[cecstore] final class HadoopFolder(fs: FileSystem, path: Path, mayEndOth
     catch { case _: FileNotFoundException => Map.empty }
 
   override def open(id: Long): SegmentInput =
-    try new HadoopInput(file(id)) catch {
+    try new HadoopInput(fs, file(id)) catch {
       case e: FileNotFoundException => throw e
       // HDFS cannot tell the length of a block whose writer has died.
-      case e: IOException => if (settle(id)) new HadoopInput(file(id)) else throw e
+      case e: IOException => if (settle(id)) new HadoopInput(fs, file(id)) else throw e
     }
 
-  private final class HadoopInput(file: Path) extends SegmentInput {
-    private val in: FSDataInputStream = fs.open(file)
-    // A file that is still being written is longer than its directory entry says.
-    override val size: Long = in match {
-      case hdfs: HdfsDataInputStream => hdfs.getVisibleLength
-      case _ => fs.getFileStatus(file).getLen
-    }
-    override def read(from: Long, length: Int): Array[Byte] = {
-      val bytes = new Array[Byte](math.max(0L, math.min(length.toLong, size - from)).toInt)
-      in.readFully(from, bytes)
-      bytes
-    }
-    override def close(): Unit = in.close()
-  }
+  override def keyFiles: Option[KeyFiles] = Some(new HadoopKeyFiles(fs, path))
 
   override def settle(id: Long): Boolean = fs match {
     case leases: LeaseRecoverable if mayEndOthers && !writing.contains(file(id)) && !leases.isFileClosed(file(id)) =>
@@ -116,6 +103,21 @@ private[cecstore] final class HadoopFolder(fs: FileSystem, path: Path, mayEndOth
     private def ended(): Boolean = { val was = isOpen; isOpen = false; was }
     private def release(close: => Unit): Unit = try close finally writing.remove(file)
   }
+}
+
+private[log] final class HadoopInput(fs: FileSystem, file: Path) extends SegmentInput {
+  private val in: FSDataInputStream = fs.open(file)
+  // A file that is still being written is longer than its directory entry says.
+  override val size: Long = in match {
+    case hdfs: HdfsDataInputStream => hdfs.getVisibleLength
+    case _ => fs.getFileStatus(file).getLen
+  }
+  override def read(from: Long, length: Int): Array[Byte] = {
+    val bytes = new Array[Byte](math.max(0L, math.min(length.toLong, size - from)).toInt)
+    in.readFully(from, bytes)
+    bytes
+  }
+  override def close(): Unit = in.close()
 }
 
 private[cecstore] object HadoopFolder {

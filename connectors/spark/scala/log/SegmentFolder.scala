@@ -28,6 +28,8 @@ private[cecstore] trait SegmentFolder {
    * synced can be read. False if there was nothing to do.
    */
   def settle(id: Long): Boolean = false
+  /** Files of keys beside the segments; none where no one keeps any. */
+  def keyFiles: Option[KeyFiles] = None
   def pathOf(id: Long): String = s"$location/${SegmentFolder.name(id)}"
 }
 
@@ -79,17 +81,8 @@ private[cecstore] final class LocalFolder(path: LocalPath) extends SegmentFolder
 
   override def sizes(): Map[Long, Long] = list().map(id => id -> new File(pathOf(id)).length).toMap
 
-  override def open(id: Long): SegmentInput = new SegmentInput {
-    private val file = new RandomAccessFile(pathOf(id), "r")
-    override def size: Long = file.length
-    override def read(from: Long, length: Int): Array[Byte] = {
-      file.seek(from)
-      val bytes = new Array[Byte](math.max(0L, math.min(length.toLong, file.length - from)).toInt)
-      LocalFiles.fill(file, bytes)
-      bytes
-    }
-    override def close(): Unit = file.close()
-  }
+  override def open(id: Long): SegmentInput = new LocalInput(pathOf(id))
+  override def keyFiles: Option[KeyFiles] = Some(new LocalKeyFiles(path))
 
   override def create(id: Long, bytes: Iterator[Array[Byte]], sync: Boolean): SegmentOutput = {
     val holders = LocalFolder.made(path)
@@ -125,6 +118,18 @@ private[cecstore] final class LocalFolder(path: LocalPath) extends SegmentFolder
     }
     override def close(): Unit = ()
   }
+}
+
+private[log] final class LocalInput(path: String) extends SegmentInput {
+  private val file = new RandomAccessFile(path, "r")
+  override def size: Long = file.length
+  override def read(from: Long, length: Int): Array[Byte] = {
+    file.seek(from)
+    val bytes = new Array[Byte](math.max(0L, math.min(length.toLong, file.length - from)).toInt)
+    LocalFiles.fill(file, bytes)
+    bytes
+  }
+  override def close(): Unit = file.close()
 }
 
 private[cecstore] object LocalFolder {

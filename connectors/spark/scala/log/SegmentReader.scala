@@ -2,7 +2,7 @@ package org.apache.spark.sql.cecstore.log
 
 import java.io.EOFException
 import org.apache.spark.sql.cecstore.CecLogException
-import org.apache.spark.sql.cecstore.format.{BadFrame, Body, DamagedLog, Format, Frame, FrameHeader, Gap}
+import org.apache.spark.sql.cecstore.format.{BadFrame, Body, DamagedLog, Format, Frame, FrameHeader, FramePlace, Gap}
 import org.apache.spark.sql.cecstore.format.{Rows, RunningCrc, Scan, SegmentHeader}
 
 /** A whole frame of a segment; `runningCrc` is the segment's at its end. */
@@ -139,6 +139,7 @@ private[cecstore] final class SegmentReader(inputs: OpenInputs, val id: Long) {
     val rows = Body.decode(frame.header, scan.body(frame.frame), rowsId)
     rows.firstOffset = frame.header.firstOffset
     rows.storedBytes = frame.header.frameBytes
+    rows.place = FramePlace(id, frame.byte, frame.header.bodyBytes, frame.header.rawBytes, rows.inBody)
     rows
   }
 

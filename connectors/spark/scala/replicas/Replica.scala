@@ -1,12 +1,11 @@
 package org.apache.spark.sql.cecstore.replicas
 
 import java.util.concurrent.locks.ReentrantLock
-import scala.collection.mutable.ArrayBuffer
 import scala.util.Using
 import org.apache.spark.sql.cecstore.CecLogException
-import org.apache.spark.sql.cecstore.format.{FrameHeader, Rows}
+import org.apache.spark.sql.cecstore.format.FrameHeader
 import org.apache.spark.sql.cecstore.log.{Base, FrameAt, SegmentFolder, StateLog}
-import org.apache.spark.sql.cecstore.state.{Instance, LiveState, StateLoader}
+import org.apache.spark.sql.cecstore.state.{CatchUp, Instance, LiveState, StateLoader}
 
 /** A replica's state, which a task has from now on, and what brought it to the version that was wanted. */
 private[cecstore] final case class Taken(state: LiveState, base: Base, wasAt: Long, frames: Int, records: Long)
@@ -123,26 +122,12 @@ private[cecstore] final class Replica(val key: StoreKey, isOrdered: Boolean) {
   private final case class Progress(frames: Int, records: Long)
 
   private def follow(whole: LiveState, frames: Seq[FrameAt]): Progress = {
-    val version = ArrayBuffer.empty[Rows]
-    frames.foreach { frame =>
-      version += frame.segment.rows(frame, whole.nextId + version.size)
-      if (frame.header.endsVersion) {
-        whole.follow(version.toSeq)
-        version.clear()
-        check(whole, frame)
-        before = standing
-        val filled = if (frame.header.recordCount > 0) Some(frame.header) else before.filled
-        standing = Standing(Base.at(frame), Some(frame.header), filled)
-      }
+    CatchUp.follow(whole, frames, s"a replica of $key") { frame =>
+      before = standing
+      val filled = if (frame.header.recordCount > 0) Some(frame.header) else before.filled
+      standing = Standing(Base.at(frame), Some(frame.header), filled)
     }
     Progress(frames.size, frames.map(_.header.recordCount.toLong).sum)
-  }
-
-  /** What the frame says of the state at its end has to be so. */
-  private def check(whole: LiveState, frame: FrameAt): Unit = {
-    val (found, said) = ((whole.openWindows, whole.extentInLog), (frame.header.openWindows.toLong, frame.header.extentRecords))
-    if (found != said) throw frame.segment.damaged(frame.byte,
-      s"a replica of $key has (windows, extent) $found at version ${frame.header.inputUpto}, the frame says $said")
   }
 }
 

@@ -33,6 +33,14 @@ private[state] final class FamilyIndexes(rows: RowsTable, isOrdered: Int => Bool
     indexes(family)
   }
 
+  /** The index of a family whose keys are not kept in order. */
+  def hashedOf(family: Int): HashIndex = apply(family) match {
+    case index: HashIndex => index
+    case _ => throw new IllegalStateException(s"the keys of family $family are kept in order")
+  }
+
+  def letGo(): Unit = indexes.filter(_ != null).foreach(_.letGo())
+
   private def hashed(family: Int): HashIndex = {
     val index = new HashIndex(rows, if (family == Format.DefaultFamily && !isSorting) keysHint else 0)
     if (isSorting) index.beginLoad(keysHint, memory.space)
@@ -67,6 +75,13 @@ private[state] final class FamilyIndexes(rows: RowsTable, isOrdered: Int => Bool
     var bytes = 0L
     indexes.foreach { case hashed: HashIndex => bytes += hashed.memoryBytes; case _ => }
     share.add(bytes - share.bytes)
+  }
+
+  /** The families that have an index, if none of them is kept in order. */
+  def unordered: Option[Seq[(Int, HashIndex)]] = {
+    val all = indexes.indices.collect { case family if indexes(family) != null => family -> indexes(family) }
+    val hashed = all.collect { case (family, index: HashIndex) => family -> index }
+    Option.when(hashed.size == all.size)(hashed)
   }
 
   def isInOrder(family: Int): Boolean = apply(family).isInstanceOf[OrderedIndex]
@@ -104,9 +119,10 @@ private[state] final class FamilyIndexes(rows: RowsTable, isOrdered: Int => Bool
   def follow(frame: Rows, row: Int, undoLog: UndoLog): Int = {
     val (keys, start, length) = (apply(frame.family(row)), frame.keyStart(row), frame.keyLength(row))
     val isResult = frame.kinds(row) == Format.Result
-    val old = if (isResult) keys.find(frame.keys, start, length) else keys.swap(frame.keys, start, length, frame.reference(row))
+    val old = if (frame.kinds(row) == Format.Open) keys.swap(frame.keys, start, length, frame.reference(row))
+      else keys.swapKnown(frame.keys, start, length, frame.reference(row))
     undoLog.note(row, old)
-    if (isResult) keys.delete(frame.keys, start, length) else frame.markLive(row)
+    if (isResult) keys.deleteHeld(frame.keys, start, length, frame.reference(row)) else frame.markLive(row)
     if (old != KeyIndex.Absent) rows.of(old).markDead(old.toInt)
     (if (isResult) 0 else 1) - (if (old == KeyIndex.Absent) 0 else 1)
   }

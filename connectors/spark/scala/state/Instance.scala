@@ -2,6 +2,7 @@ package org.apache.spark.sql.cecstore.state
 
 import java.util.concurrent.locks.ReentrantLock
 import scala.collection.mutable.ArrayBuffer
+import org.apache.spark.sql.cecstore.CecLogException
 import org.apache.spark.sql.cecstore.format.{Body, Rows}
 import org.apache.spark.sql.cecstore.log.{Base, Commit, SegmentWriter}
 import org.apache.spark.sql.cecstore.sparks.StoreErrors
@@ -78,14 +79,14 @@ private[cecstore] final class Instance(
   /** The version before, while the state can still be taken back to it. */
   def beforeBase: Option[Base] = Option(previous)
   def grows: Boolean = writer.grows
-  def isLost: Boolean = isLost_
+  def isLost: Boolean = isLost_ || state.isBroken
 
   /** Stand at this version, going one commit back if that is what it takes; false if it cannot. */
   def moveTo(version: Long, uniqueId: Option[String]): Boolean = {
     // Empty at a later version is what was asked for once, not what the log holds there.
     def is(b: Base): Boolean =
       b != null && b.version == version && (if (b.isEmpty) version == 0 else uniqueId.forall(_ == b.uniqueId))
-    if (isLost_) false
+    if (isLost) false
     else if (is(base_)) true
     else if (is(previous)) {
       state.rollback()
@@ -104,7 +105,7 @@ private[cecstore] final class Instance(
     try if (generation == generation_) rollback() finally lock.unlock()
   }
 
-  private def rollback(): Unit = if (isWriting) { isWriting = false; state.rollback() }
+  private def rollback(): Unit = if (isWriting) { isWriting = false; if (!state.isBroken) state.rollback() }
 
   /**
    * Write what was put since [[begin]], and the oldest footprints again as the policy asks.
@@ -114,6 +115,7 @@ private[cecstore] final class Instance(
    */
   def commit(version: Long, mayWait: Boolean = false): Option[() => Unit] = {
     val started = System.nanoTime()
+    if (state.isBroken) throw new CecLogException("a row of the state could not be read, so that what was put since may not be whole: the batch has to be run again")
     val changes = state.compact().map(_.count).sum
     renewedRecords = state.renew(target, started + checkTimeMs * 1000000L)
     val parts = state.compact()

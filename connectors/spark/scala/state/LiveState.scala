@@ -3,6 +3,7 @@ package org.apache.spark.sql.cecstore.state
 import scala.collection.mutable.ArrayBuffer
 import org.apache.spark.sql.cecstore.format.{Format, Rows}
 import org.apache.spark.sql.cecstore.keys.{KeyIndex, OrderedIndex, RowsTable}
+import org.apache.spark.sql.cecstore.log.LoggedInputs
 
 /**
  * The state of one store in memory: the rows of its extent as they stand in the log, and an index from
@@ -35,6 +36,10 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
   private var nextOffset = 0L
   /** Which rows can be due; null until a scan asks. */
   private var zones: Zones = null
+  /** Whose times the rows have that came with a directory. */
+  private var timesOf: String = null
+  /** Of rows that are still in the log; null where there are none. */
+  private var inputs: LoggedInputs = null
 
   private var beforeVersion: Counters = null
   private var isCommitted = false
@@ -55,7 +60,7 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
     val last = delta
     val id = settle()
     val isLike = last != null && last.isSmallerThan(LiveState.partBytes)
-    addPart(if (isLike) new Rows(id, last.count, last.keyStart(last.count), last.valueStart(last.count)) else new Rows(id, 16, 256, 256))
+    addPart(if (isLike) new Rows(id, last.count, last.keyBytesUsed, last.valueBytesUsed) else new Rows(id, 16, 256, 256))
     delta.firstOffset = nextOffset
   }
 
@@ -150,7 +155,8 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
   def notAfter(time: RowTime, boundUs: Long, examined: () => Unit): Iterator[Long] = {
     if (zones == null || zones.time != time) {
       zones = new Zones(rows, DefaultFamily, time)
-      (rows.firstId to delta.id).foreach (rows(_).forgetTimes())
+      if (timesOf != time.name) (rows.firstId to delta.id).foreach(rows(_).forgetTimes())
+      timesOf = null
     }
     zones.notAfter(boundUs, oldestId to delta.id, examined)
   }
@@ -313,6 +319,44 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
     loading = null
     nextOffset = endOffset
     if (!rows.isEmpty) { delta = rows(RowsTable.NewestLoadedId); oldestId = rows.firstId; isCommitted = true }
+    begin()
+  }
+
+  /** Whether rows could not be read from the log: what asked for them may have been half done. */
+  def isBroken: Boolean = inputs != null && inputs.hasFailed
+
+  /**
+   * What a directory says of the state at the end of a version, of which nothing has changed since; None where a family is kept in
+   * order. Raises CecLogException where there is no local room.
+   *
+   * @param time when rows are due, if that is asked for
+   */
+  private[state] def described(time: Option[RowTime]): Option[DirectoryState] = index.unordered.map { hashed =>
+    time.foreach(notAfter(_, Zones.Least, () => ()))
+    memory.placing(DirectoryState(open, nextOffset, (rows.firstId to delta.id).map(rows(_)), hashed.map { case (family, keys) =>
+      val run = keys.asRun(memory.space())
+      family -> ((_: RowsTable) => run)
+    }, time.map(_.name)))
+  }
+
+  /** Nobody uses it any more: its room in local files is free. */
+  private[state] def letGo(): Unit = {
+    index.letGo()
+    rows.dropFrom(rows.firstId)
+  }
+
+  /** Begin with what a directory says, and nothing else. Raises CecLogException where there is no local room. */
+  private[state] def beginWith(said: DirectoryState, logged: LoggedInputs): Unit = {
+    inputs = logged
+    timesOf = said.timesOf.orNull
+    said.rows.foreach(rows.put)
+    said.runs.foreach { case (family, run) => index.hashedOf(family).beginWith(run(rows)) }
+    open = said.openWindows
+    loading = null
+    nextOffset = said.endOffset
+    delta = said.rows.last
+    oldestId = rows.firstId
+    isCommitted = true
     begin()
   }
 

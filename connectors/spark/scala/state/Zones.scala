@@ -6,6 +6,8 @@ import org.apache.spark.sql.cecstore.keys.{KeyIndex, RowsTable}
 
 /** When a row is due. Two that are equal say the same of every row. */
 private[cecstore] trait RowTime {
+  /** Two of one name are equal: it stands in files. */
+  def name: String
   /** Microseconds, never above the row's time: [[Zones.Least]] for a row without one, [[Zones.Never]] for one that is never due. */
   def of(in: Rows, row: Int): Long
 }

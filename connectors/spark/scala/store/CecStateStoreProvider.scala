@@ -13,7 +13,7 @@ import org.apache.spark.sql.cecstore.format.Format
 import org.apache.spark.sql.cecstore.log.{Base, FrameAt, Maintenance, Mounts, SegmentFolder, SegmentWriter, StateLog, VersionErrors}
 import org.apache.spark.sql.cecstore.replicas.{LoadFigures, OwnedStore, ReplicaHost, StoreKey}
 import org.apache.spark.sql.cecstore.sparks.{NewestProvider, SnapshotReports, StoreErrors, StoreSettings}
-import org.apache.spark.sql.cecstore.state.{Instance, LiveState, LoadRate, RowTime, StateLoader}
+import org.apache.spark.sql.cecstore.state.{Instance, KeyDirectories, LiveState, LoadRate, RowTime, StateLoader}
 import org.apache.spark.sql.cecstore.store.{CecMetrics, CecStateStore, ChangeReader, FamilyCodec, FamilyKind, InstancePool, JoinStores, JointCommits, LoadErrors, RowEncoding, ScanHint, Settings, SparksSettings, TimePlace}
 import org.apache.spark.sql.errors.QueryExecutionErrors
 import org.apache.spark.sql.execution.streaming.state._
@@ -66,6 +66,8 @@ class CecStateStoreProvider extends NewestProvider with Logging {
   private val codecs = new ConcurrentHashMap[String, FamilyCodec]
   private var pool: InstancePool = null
   private var maintenance: Maintenance = null
+  /** None where the query has not asked for them. */
+  private var directories: Option[KeyDirectories] = None
   /** Where this process has replicas, and what it is told of this store; none without the plugin, or outside of a query. */
   private var replicas = Option.empty[(ReplicaHost, OwnedStore)]
   @volatile private var isValidated = false
@@ -93,6 +95,9 @@ class CecStateStoreProvider extends NewestProvider with Logging {
     maintenance = new Maintenance(folder, settings.segmentBytes, conf.minVersionsToRetain, conf.minDeltasForSnapshot,
       StoreSettings.deletedPerMaintenance(conf))
     register(DEFAULT_COL_FAMILY_NAME, keyStateEncoderSpec, valueSchema, useMultipleValuesPerKey, isInternal = false)
+    if (settings.keyDirectories && !isOrdered(Format.DefaultFamily)) {
+      directories = folder.keyFiles.map(new KeyDirectories(folder, _, id_.toString, isOrdered))
+    }
     replicas = openedHere
     LoadRate.stores.incrementAndGet()
   }
@@ -171,8 +176,11 @@ class CecStateStoreProvider extends NewestProvider with Logging {
 
   /** Where rows of this store have the time that a hint speaks of. */
   private[cecstore] def timeOf(hint: ScanHint): Option[RowTime] =
-    if (codecs.get(DEFAULT_COL_FAMILY_NAME).isPlain(ofKeys = hint.isInKey)) TimePlace.at(hint, if (hint.isInKey) keySchema else valueSchema)
-    else None
+    if (codecs.get(DEFAULT_COL_FAMILY_NAME).isPlain(ofKeys = hint.isInKey)) {
+      val time = TimePlace.at(hint, if (hint.isInKey) keySchema else valueSchema)
+      for (all <- directories; by <- time) all.asked(by)
+      time
+    } else None
 
   private[cecstore] def schemaOfKeys: StructType = keySchema
 
@@ -195,11 +203,10 @@ class CecStateStoreProvider extends NewestProvider with Logging {
 
   private def load(version: Long, uniqueId: Option[String], loadEmpty: Boolean): Instance = Using.resource(new StateLog(folder)) { log =>
     val started = System.nanoTime()
-    val isOrdered = (family: Int) => family == Format.DefaultFamily && codecs.get(DEFAULT_COL_FAMILY_NAME).isOrdered
     if (version == 0 || loadEmpty) newInstance(log, StateLoader.empty(isOrdered, settings.memory), Base.empty(version), 0, 0, isFromReplica = false)
     else {
       val last = VersionErrors.explained(log, version)(log.find(version, uniqueId))
-      val instance = takenOver(log, last, started).getOrElse {
+      val instance = takenOver(log, last, started).orElse(byDirectory(log, last, started)).getOrElse {
         val state = VersionErrors.explained(log, version)(StateLoader.load(log, last, isOrdered, id_.toString, settings.memory))
         val ms = CecStateStoreProvider.msSince(started)
         LoadRate.measured(state.loadCostRecords, ms)
@@ -211,6 +218,16 @@ class CecStateStoreProvider extends NewestProvider with Logging {
       instance
     }
   }
+
+  private def isOrdered(family: Int): Boolean = family == Format.DefaultFamily && codecs.get(DEFAULT_COL_FAMILY_NAME).isOrdered
+
+  /** By a key directory beside the log, if there is one that leads to this frame. */
+  private def byDirectory(log: StateLog, last: FrameAt, started: Long): Option[Instance] =
+    for (all <- directories; (state, records) <- all.load(log, last, settings.memory)) yield {
+      val ms = CecStateStoreProvider.msSince(started)
+      logInfo(s"cec: loaded version ${last.header.inputUpto} of $id_ by its key directory: ${state.openWindows} windows, $records records in $ms ms")
+      newInstance(log, state, Base.at(last), records, ms, isFromReplica = false)
+    }
 
   /** From a replica in this process, if there is one that leads to this frame: only what it lacks is read. */
   private def takenOver(log: StateLog, last: FrameAt, started: Long): Option[Instance] =
@@ -246,6 +263,7 @@ class CecStateStoreProvider extends NewestProvider with Logging {
 
   private def committed(instance: Instance, version: Long): Unit = {
     maintenance.committed(instance.base, instance.grows)
+    directories.foreach(_.committed(instance.base, instance.state.openWindows, instance.grows))
     owned.foreach(_.committed(instance.base, instance.state.openWindows, instance.state.memoryBytes))
     StoreSettings.report(conf, version, id_, hadoopConf)
     tellSnapshot(version)
@@ -278,7 +296,7 @@ class CecStateStoreProvider extends NewestProvider with Logging {
   }
 
   override def doMaintenance(): Unit = { doSnapshotMaintenance(); doCleanupMaintenance() }
-  override def doSnapshotMaintenance(): Unit = maintenance.merge()
+  override def doSnapshotMaintenance(): Unit = { maintenance.merge(); directories.foreach(_.maintain()) }
   override def doCleanupMaintenance(): Unit = maintenance.forget()
 
   override def supportedCustomMetrics: Seq[StateStoreCustomMetric] = {

@@ -13,6 +13,9 @@ import org.apache.spark.unsafe.Platform
 private[cecstore] final case class TimePlace(isInKey: Boolean, path: Seq[(Int, Int)], isInMillis: Boolean) extends RowTime {
   import TimePlace._
 
+  override def name: String = s"${if (isInKey) "key" else "value"} ${path.map { case (columns, ordinal) => s"$ordinal/$columns" }.mkString(" ")} " +
+    (if (isInMillis) "ms" else "us")
+
   private val columns = path.map(_._1).toArray
   private val ordinals = path.map(_._2).toArray
 

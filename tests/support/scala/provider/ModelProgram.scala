@@ -6,9 +6,11 @@ import java.nio.file.Paths
 import scala.util.Random
 
 import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.cecstore.format.Blocks
 import org.apache.spark.sql.cecstore.keys.{HashIndex, KeyRun}
 import org.apache.spark.sql.cecstore.local.LocalSpace
-import org.apache.spark.sql.cecstore.state.{Instance, LiveState}
+import org.apache.spark.sql.cecstore.log.LoggedBytes
+import org.apache.spark.sql.cecstore.state.{Instance, KeyDirectories, LiveState}
 import org.apache.spark.sql.execution.streaming.state._
 
 /** Random calls against a provider and a model, one seed after the other. */
@@ -22,6 +24,7 @@ private[cecstore] object ModelProgram {
       LiveState.partBytes = 300
       Instance.bodyBytes = 200
     }
+    if (words.flag("directories")) Blocks.blockBytes = ModelRun.SmallBlocks
     if (!words.flag("every")) runAs(words)
     else (0 until 1 << Flags.size).map { bits =>
       val chosen = Flags.zipWithIndex.map { case (flag, bit) => flag -> s"${(bits >> bit & 1) == 1}" }
@@ -32,6 +35,7 @@ private[cecstore] object ModelProgram {
 
   private def runAs(words: Arguments): Programs.Result = {
     val before = LocalSpace.ofProcess.writtenBytes
+    val (written, used, refused) = (KeyDirectories.written.get, KeyDirectories.used.get, KeyDirectories.refused.get)
     val runs = Seeded.run(words, until = 1) { seed =>
       // Runs of a few keys, and of each second seed keys that look alike.
       KeyRun.keysMin = 1 + (seed % 7).toInt
@@ -40,6 +44,10 @@ private[cecstore] object ModelProgram {
     }
     Map(
       "local" -> (LocalSpace.ofProcess.writtenBytes - before),
+      "directories" -> (KeyDirectories.written.get - written),
+      "byDirectory" -> (KeyDirectories.used.get - used),
+      "blocks" -> LoggedBytes.blocksRead.getAndSet(0),
+      "refused" -> (KeyDirectories.refused.get - refused),
       "seeds" -> runs.size,
       "calls" -> runs.map(_.calls).sum,
       "commits" -> runs.map(_.commits).sum,
@@ -58,6 +66,8 @@ final class ModelRun(words: Arguments, seed: Long) extends Seeded {
     case word => word.toBoolean
   }
   private val maintained = words.flag("maintenance")
+  /** Often loaded anew, mostly by a key directory. */
+  private val restarts = words.flag("directories")
   private val useFamilies = words.flag("families")
   private val kinds = Family.kinds.toVector.sortBy(_._1)
   // Of each kind, either those of one value or those of several.
@@ -102,12 +112,12 @@ final class ModelRun(words: Arguments, seed: Long) extends Seeded {
   }
 
   private def batch(number: Int): Unit = {
-    if (random.nextInt(7) == 0) {
+    if (random.nextInt(if (restarts) 3 else 7) == 0) {
       if (words.flag("cuts")) SyncedFiles.powerCut(new File(new Path(stores.root).toUri.getPath), random)
       else provider.close()
       provider = make()
     }
-    if (maintained && random.nextInt(5) == 0) provider.doMaintenance()
+    if (maintained && random.nextInt(if (restarts) 2 else 5) == 0) provider.doMaintenance()
     val base = chooseBase()
     if (base != newest) back += 1
     val model = known(base)
@@ -211,6 +221,8 @@ final class ModelRun(words: Arguments, seed: Long) extends Seeded {
 }
 
 object ModelRun {
+  /** Each has a key or two. */
+  private[testing] val SmallBlocks = 200
   /** Two bits of a hash say where a key stands in a run, two where it stands in a table. */
   private[testing] val FourBits = 0xc0000003
   /** Fewer records than there are keys: each commit writes all older footprints again. */
