@@ -42,6 +42,24 @@ def test_random_calls_give_what_a_map_gives(
 
 
 @pytest.mark.crash
+def test_random_calls_give_what_a_map_gives_after_loads_by_key_directories(
+    tmp_path: Path, crash_count: Callable[[int, int], int]
+) -> None:
+    """Keys that look alike, versions that are taken back, rows in blocks of a key or two."""
+    seeds = crash_count(4, 200)
+    found = run_jvm(
+        "model", root=tmp_path, every=True, directories=True, tight=True, until=seeds, counted=True,
+        settings={f"{STORE}.cec.keyDirectories": "true"}, timeout_s=120 + 30 * seeds,
+    )  # fmt: skip
+    with_maintenance = [each for name, each in found.items() if "maintenance" in name]
+    assert len(with_maintenance) == 4
+    assert all(each["refused"] == 0 for each in found.values())
+    assert sum(each["directories"] for each in with_maintenance) > 4 * seeds
+    assert sum(each["byDirectory"] for each in with_maintenance) > 6 * seeds
+    assert sum(each["blocks"] for each in with_maintenance) > 50 * seeds
+
+
+@pytest.mark.crash
 @pytest.mark.parametrize("provider", [OURS, ROCKSDB], ids=["ours", "rocksdb"])
 def test_random_calls_in_avro_give_what_a_map_gives(
     tmp_path: Path, crash_count: Callable[[int, int], int], provider: str

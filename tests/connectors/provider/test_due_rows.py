@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from support.spark.jvm import run_jvm
+from support.spark.jvm import STORE, run_jvm
 
 KINDS = 6
 
@@ -28,6 +28,22 @@ def test_narrowed_scan_gives_the_rows_that_are_due(
         assert found[what] > seeds, what
     assert found["withoutTime"] > seeds
     assert found["renewed"] > 100 * seeds
+
+
+@pytest.mark.crash
+def test_narrowed_scan_after_a_load_by_a_key_directory_gives_the_rows_that_are_due(
+    tmp_path: Path, crash_count: Callable[[int, int], int]
+) -> None:
+    """Times come with the directory, and rows out of the log when they are asked for."""
+    seeds = crash_count(KINDS, 100 * KINDS)
+    found = run_jvm(
+        "dueRows", root=tmp_path, until=seeds, directories=True, timeout_s=240 + seeds,
+        settings={f"{STORE}.cec.keyDirectories": "true"},
+    )  # fmt: skip
+    assert found["byDirectory"] > 2 * seeds
+    assert found["refused"] == 0
+    assert found["narrowed"] > 8 * seeds
+    assert found["due"] > 100 * seeds
 
 
 def test_narrowed_scan_reads_a_zone_for_each_row_that_is_due_at_most(tmp_path: Path) -> None:

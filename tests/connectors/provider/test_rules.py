@@ -60,6 +60,13 @@ RULES = (
     "a load says what to do where the local disk has no room for an index",
     "of rows that come newest first an index has the first one of each key",
     "an index is in the heap up to memoryBytes, and above in local files, after a load too",
+    "a load by a key directory reads no row before it is asked for",
+    "rows of any lengths come out of the log as they were put",
+    "no damaged byte of a key directory is believed",
+    "a key directory of another attempt is not used",
+    "a key directory says which rows can be due",
+    "a row that cannot be read fails its batch by name, and the state is loaded anew",
+    "two key directories are kept, and none of a segment that is gone",
 )
 
 

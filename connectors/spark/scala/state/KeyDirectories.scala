@@ -60,7 +60,7 @@ private[cecstore] final class KeyDirectories(folder: SegmentFolder, files: KeyFi
       state.beginWith(DirectoryState(directory.openWindows, directory.endOffset, rows, runs, directory.timesOf), inputs)
       CatchUp.follow(state, frames, s"the state of $store by its key directory")(_ => ())
       describedUpto = math.max(describedUpto, directory.endOffset)
-      LoggedFill.bring(lazily.reverse)
+      if (fills) LoggedFill.bring(lazily.reverse)
       used.incrementAndGet()
       (state, frames.map(_.header.recordCount.toLong).sum)
     }
@@ -147,6 +147,8 @@ private[cecstore] final class KeyDirectories(folder: SegmentFolder, files: KeyFi
 private[cecstore] object KeyDirectories {
   /** In this process: directories written, loads by one, and directories that loads could not use. */
   val written, used, refused = new AtomicLong
+  /** Whether rows are brought in the background; tests switch it off. */
+  @volatile private[cecstore] var fills = true
   private val Tried, Kept = 2
   /** One in so many keys must have changed: a directory takes about ten bytes a key. */
   private val ChangedPart = 4

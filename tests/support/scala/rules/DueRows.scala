@@ -4,6 +4,9 @@ import java.util.UUID
 
 import scala.util.Random
 
+import org.apache.spark.sql.cecstore.format.Blocks
+import org.apache.spark.sql.cecstore.keys.KeyRun
+import org.apache.spark.sql.cecstore.state.KeyDirectories
 import org.apache.spark.sql.cecstore.store.ScanHint
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
@@ -14,10 +17,12 @@ import org.apache.spark.unsafe.types.UTF8String
 /** Scans that a hint narrows, against a map: random versions, taken back, loaded again and given up, one seed after the other. */
 object DueRows {
   def run(words: Arguments): Programs.Result = {
+    if (words.flag("directories")) { KeyRun.keysMin = 20; Blocks.blockBytes = 300 }
     val runs = Seeded.run(words, until = 1)(new DueRowsRun(words, _))
     Map("seeds" -> runs.size, "narrowed" -> runs.map(_.narrowed).sum, "full" -> runs.map(_.full).sum, "due" -> runs.map(_.due).sum,
       "aborts" -> runs.map(_.aborts).sum, "back" -> runs.map(_.back).sum, "loads" -> runs.map(_.loads).sum, "early" -> runs.map(_.early).sum,
-      "withoutTime" -> runs.map(_.withoutTime).sum, "late" -> runs.map(_.late).sum, "renewed" -> runs.map(_.renewed).sum)
+      "withoutTime" -> runs.map(_.withoutTime).sum, "late" -> runs.map(_.late).sum, "renewed" -> runs.map(_.renewed).sum,
+      "byDirectory" -> KeyDirectories.used.get, "refused" -> KeyDirectories.refused.get)
   }
 
   /** Rows with times in no order, a few of which are due in each version: how many rows a scan reads for each. */
@@ -131,6 +136,7 @@ final class DueRowsRun(words: Arguments, seed: Long) extends Seeded {
   /** In every other commit or so all older footprints are written again. */
   private val Tight = Map("spark.sql.streaming.stateStore.cec.extentMaxRecords" -> "800", "spark.sql.streaming.stateStore.cec.checkTimeMs" -> "10000")
   private val stores = new TimedStores(words, s"${words.text("root")}/seed-$seed", kind, words.settings ++ Tight, v2)
+  private val restarts = words.flag("directories")
   private type Rows = Map[Int, (Option[Long], Int)]
 
   private var provider = stores.provider()
@@ -149,7 +155,8 @@ final class DueRowsRun(words: Arguments, seed: Long) extends Seeded {
   }
 
   private def batch(number: Int): Unit = {
-    if (random.nextInt(7) == 0) { provider.close(); provider = stores.provider(); loads += 1 }
+    if (restarts && random.nextInt(2) == 0) provider.doMaintenance()
+    if (random.nextInt(if (restarts) 3 else 7) == 0) { provider.close(); provider = stores.provider(); loads += 1 }
     val from = if (random.nextInt(4) == 0 && base != head) { back += 1; base } else head
     where = s"${kind.name}, batch $number on $from, bound $boundUs"
     // The watermark stands, goes on, or jumps.

@@ -1,0 +1,238 @@
+package org.apache.spark.sql.cecstore.testing
+
+import java.io.RandomAccessFile
+import java.nio.file.{Files, Path}
+import java.util.Random
+
+import scala.util.Using
+
+import org.apache.spark.sql.cecstore.CecLogException
+import org.apache.spark.sql.cecstore.format.{Blocks, Format, Rows}
+import org.apache.spark.sql.cecstore.keys.{KeyIndex, KeyRun}
+import org.apache.spark.sql.cecstore.log.{Base, FrameAt, LoggedBytes, SegmentFolder, SegmentWriter, StateLog}
+import org.apache.spark.sql.cecstore.state.{ExtentTarget, Instance, KeyDirectories, LiveState, RowMemory, RowTime, StateLoader, Zones}
+
+/** Key directories: what a load does with one, and with one that is damaged or does not lead there. */
+object DirectoryRules {
+  import Setting.refused
+
+  val rules: Seq[(String, Setting => Unit)] = Seq(
+    "a load by a key directory reads no row before it is asked for" -> lazily,
+    "rows of any lengths come out of the log as they were put" -> lengths,
+    "no damaged byte of a key directory is believed" -> damaged,
+    "a key directory of another attempt is not used" -> lineages,
+    "a key directory says which rows can be due" -> times,
+    "a row that cannot be read fails its batch by name, and the state is loaded anew" -> unreadable,
+    "two key directories are kept, and none of a segment that is gone" -> kept)
+
+  private val Keys = 3000
+  private val Versions = 12
+
+  private def withSettings[A](what: => A): A = {
+    val (block, min) = (Blocks.blockBytes, KeyRun.keysMin)
+    Blocks.blockBytes = 256
+    KeyRun.keysMin = 100
+    KeyDirectories.fills = false
+    try what finally { Blocks.blockBytes = block; KeyRun.keysMin = min; KeyDirectories.fills = true }
+  }
+
+  private def key(n: Int): Array[Byte] = Format.littleEndian(new Array[Byte](12)).putInt(n).putLong(4, n * 1000L).array
+  /** Of one length, or of lengths from nothing to some hundred bytes. */
+  private def value(n: Int, version: Long, ragged: Boolean): Array[Byte] = {
+    val bytes = new Array[Byte](if (ragged) (n * 31 + version.toInt * 7) % 400 else 24)
+    new Random(n * 1000L + version).nextBytes(bytes)
+    bytes
+  }
+
+  /** A log of twelve versions, in which each key was put, some twice, and every fifth is gone. */
+  private final class Written(val folder: Path, ragged: Boolean) {
+    private val random = new Random(5)
+    val segments: SegmentFolder = Logs.onDisk(folder)
+    private val writer = new SegmentWriter(segments, 1L << 24, false, false, 0, random, () => 5000000L)
+    val instance = new Instance(StateLoader.empty(_ => false), Base.empty(0), writer, ExtentTarget(2.0, None, None), 1000, 1, () => 5000000L, 0, 0)
+    var model = Map.empty[Int, Array[Byte]]
+
+    def version(change: LiveState => Unit): Unit = {
+      instance.begin()
+      change(instance.state)
+      instance.commit(instance.base.version + 1)
+    }
+
+    def put(state: LiveState, n: Int, version: Long): Unit = {
+      val (k, v) = (key(n), value(n, version, ragged))
+      state.put(1, k, 0, k.length, v, 0, v.length)
+      model += n -> v
+    }
+
+    def remove(state: LiveState, n: Int): Unit = { state.remove(1, key(n), 0, 12); model -= n }
+
+    def next(number: Int): Unit = version { state =>
+      (0 until Keys by Versions).foreach(n => put(state, n + number % Versions, number))
+      (0 until 40).foreach(_ => put(state, random.nextInt(Keys), number))
+      (0 until Keys by 60).foreach(n => remove(state, n + number % 60))
+    }
+    (1 to Versions).foreach(next)
+
+    def directories(): KeyDirectories = new KeyDirectories(segments, segments.keyFiles.get, "test", _ => false)
+
+    /** A directory of the newest version. */
+    def describe(using: KeyDirectories = directories()): Unit = {
+      using.committed(instance.base, instance.state.openWindows, grows = true)
+      using.maintain()
+    }
+
+    def load(using: KeyDirectories = directories(), base: Base = instance.base): Option[LiveState] = Using.resource(new StateLog(segments)) { log =>
+      using.load(log, log.find(base.version, Some(base.uniqueId)), RowMemory.Default).map(_._1)
+    }
+
+    def check(what: String, state: LiveState): Unit = {
+      Check.equal(s"$what: keys", state.keyCount(1), model.size)
+      (0 until Keys).foreach { n =>
+        val reference = state.find(1, key(n), 0, 12)
+        val found = if (reference == KeyIndex.Absent) None else Some(state.rowsOf(reference).value(reference.toInt).toSeq)
+        Check.equal(s"$what: key $n", found, model.get(n).map(_.toSeq))
+      }
+    }
+  }
+
+  private def keyFiles(folder: Path): Seq[Path] = {
+    val files = Files.list(folder)
+    try files.toArray.toSeq.map(_.asInstanceOf[Path]).filter(_.toString.endsWith(".keys")).sorted finally files.close()
+  }
+
+  private def lazily(setting: Setting): Unit = withSettings {
+    val log = new Written(Files.createDirectory(setting.folder.resolve("log")), ragged = false)
+    Check.that("it is loaded without a directory", log.load().isEmpty)
+    log.describe()
+    log.next(Versions + 1)
+    val before = LoggedBytes.blocksRead.get
+    val state = log.load().get
+    Check.equal("blocks read by the load", LoggedBytes.blocksRead.get - before, 0L)
+    val found = state.find(1, key(700), 0, 12)
+    state.rowsOf(found).value(found.toInt)
+    val forOne = LoggedBytes.blocksRead.get - before
+    Check.that(s"$forOne blocks read for a key and its value", forOne >= 1 && forOne <= 12)
+    log.check("all", state)
+    state.begin()
+    log.model.keys.foreach(n => state.put(1, key(n), 0, 12, value(n, 99, ragged = false), 0, 24))
+    state.rollback()
+    log.check("taken back", state)
+  }
+
+  private def lengths(setting: Setting): Unit = withSettings {
+    val log = new Written(Files.createDirectory(setting.folder.resolve("log")), ragged = true)
+    log.describe()
+    (1 to 3).foreach(n => log.next(Versions + n))
+    log.check("some versions later", log.load().get)
+    log.describe()
+    log.next(Versions + 4)
+    log.check("by a directory that was made by a directory", log.load().get)
+    Check.equal("directories", keyFiles(log.folder).size, 2)
+  }
+
+  private def damaged(setting: Setting): Unit = withSettings {
+    val log = new Written(Files.createDirectory(setting.folder.resolve("log")), ragged = true)
+    log.describe()
+    val Seq(file) = keyFiles(log.folder)
+    val whole = Files.readAllBytes(file)
+    val random = new Random(9)
+    val places = (0 until 200) ++ Seq.fill(150)(random.nextInt(whole.length)) ++ (whole.length - 20 until whole.length)
+    places.foreach { at =>
+      val bytes = whole.clone
+      bytes(at) = (bytes(at) ^ 1 << random.nextInt(8)).toByte
+      Files.write(file, bytes)
+      Check.that(s"a directory with a damaged byte $at of ${whole.length} is used", log.load().isEmpty)
+    }
+    Seq(0, 10, 24, 500, whole.length - 1).foreach { length =>
+      Files.write(file, whole.take(length))
+      Check.that(s"a directory cut to $length bytes is used", log.load().isEmpty)
+    }
+    Files.write(file, whole)
+    log.check("whole again", log.load().get)
+  }
+
+  private def lineages(setting: Setting): Unit = withSettings {
+    val log = new Written(Files.createDirectory(setting.folder.resolve("log")), ragged = false)
+    val model = log.model
+    log.version(state => (0 until 900).foreach(n => log.put(state, n, 77)))
+    log.describe()
+    Check.that("the version is taken back", log.instance.moveTo(Versions.toLong, Some(log.instance.beforeBase.get.uniqueId)))
+    log.model = model
+    log.version(state => (300 until 1500).foreach(n => log.put(state, n, 78)))
+    Check.that("a directory of an attempt that was given up is used", log.load().isEmpty)
+    log.describe()
+    log.check("by its own directory", log.load().get)
+  }
+
+  /** A time in the value's first eight bytes. */
+  private object FirstBytes extends RowTime {
+    override def name: String = "the first bytes"
+    override def of(in: Rows, row: Int): Long =
+      org.apache.spark.unsafe.Platform.getLong(in.valueBase, in.valueOffset(row)) & 0xffffL
+  }
+
+  private object OtherBytes extends RowTime {
+    override def name: String = "other bytes"
+    override def of(in: Rows, row: Int): Long = FirstBytes.of(in, row) ^ 0xffffL
+  }
+
+  private def times(setting: Setting): Unit = withSettings {
+    val log = new Written(Files.createDirectory(setting.folder.resolve("log")), ragged = false)
+    val directories = log.directories()
+    directories.asked(FirstBytes)
+    log.describe(directories)
+    def due(state: LiveState, time: RowTime, bound: Long): (Int, Int) = {
+      var examined = 0
+      val found = state.notAfter(time, bound, () => examined += 1).size
+      (found, examined)
+    }
+    def wanted(of: Long => Long, bound: Long): Int =
+      log.model.values.count(bytes => of(Format.littleEndian(bytes).getLong & 0xffffL) <= bound)
+    for (n <- 0 to 2; (time, of) <- Seq[(RowTime, Long => Long)]((FirstBytes, us => us), (OtherBytes, us => us ^ 0xffffL))) {
+      val state = log.load().get
+      val before = LoggedBytes.blocksRead.get
+      Check.equal(s"rows due before the least time", due(state, time, -1)._1, 0)
+      val read = LoggedBytes.blocksRead.get - before
+      Check.that(s"$read blocks read for a scan by ${time.name}, $n versions later", if (time == FirstBytes) read == 0 else read > 100)
+      Seq(100L, 5000L, 40000L, Zones.Never).foreach(bound => Check.equal(s"rows due at $bound", due(state, time, bound)._1, wanted(of, bound)))
+      log.next(Versions + 1 + n)
+    }
+  }
+
+  private def unreadable(setting: Setting): Unit = withSettings {
+    val log = new Written(Files.createDirectory(setting.folder.resolve("log")), ragged = false)
+    log.describe()
+    val state = log.load().get
+    val instance = new Instance(state, log.instance.base, null, ExtentTarget(2.0, None, None), 1000, 1, () => 0L, 0, 0)
+    instance.begin()
+    val file = LoadingRules.segments(log.folder).head
+    val whole = Files.readAllBytes(file)
+    val cut = new RandomAccessFile(file.toFile, "rw")
+    cut.write(new Array[Byte](whole.length - 200))
+    cut.close()
+    val error = refused((0 until Keys).foreach(n => state.put(1, key(n), 0, 12, key(n), 0, 12)))
+    Check.that(s"$error", error.isInstanceOf[CecLogException] && error.getMessage.contains(file.getFileName.toString) && error.getMessage.contains("byte "))
+    Check.that("it is of no use any more", instance.isLost && state.isBroken)
+    val commit = refused(instance.commit(99))
+    Check.that(s"$commit", commit.getMessage.contains("has to be run again"))
+    instance.rollback(instance.generation)
+    Check.that("it is found at no version", !instance.moveTo(Versions.toLong, None))
+    Files.write(file, whole)
+    log.check("loaded anew", log.load().get)
+  }
+
+  private def kept(setting: Setting): Unit = withSettings {
+    val log = new Written(Files.createDirectory(setting.folder.resolve("log")), ragged = false)
+    val directories = log.directories()
+    (1 to 5).foreach { n =>
+      log.describe(directories)
+      Check.equal("directories", keyFiles(log.folder).size, math.min(n, 2))
+      (1 to 3).foreach(more => log.next(n * 3 + more))
+    }
+    val gone = log.folder.resolve(f"${77L << 32}%020d-${1 << 20}%020d.keys")
+    Files.write(gone, Array[Byte](1))
+    log.check("by the newest that leads there", log.load(directories).get)
+    log.describe(directories)
+    Check.that("that of a segment which is gone stays", !Files.exists(gone))
+  }
+}
