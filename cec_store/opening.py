@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from cec_store.errors import ReadOnly
 from cec_store.format.retention import Retention
-from cec_store.format.schema import RecordKind, RecordSchema
+from cec_store.format.schema import STATE_SCHEMA, RecordKind, RecordSchema
 from cec_store.ledger.commit_chain import ledger_at
 from cec_store.ledger.reference_log import ReferenceLog
 from cec_store.log.options import QueueOptions
@@ -25,7 +25,7 @@ from cec_store.partitioned.reading import queue_in
 from cec_store.partitioned.whole_queue import read_whole
 from cec_store.queues.appendable_queue import check_mode, now_us
 from cec_store.queues.output_queue import OutputQueue
-from cec_store.state_logs.segments import STATE_SCHEMA, is_state_log
+from cec_store.state_logs.segments import is_state_log
 from cec_store.state_logs.state_log import StateLog
 from cec_store.storage.folder import Folder, FolderTree
 from cec_store.storage.paths import AnyPath

@@ -24,9 +24,8 @@ from cec_store.format.frame import (
     FrameType,
     SegmentHeader,
 )
-from cec_store.format.schema import KEY, STATE, TIMESTAMP_TYPE, RecordKind
+from cec_store.format.schema import KEY, STATE, STATE_SCHEMA, TIMESTAMP_TYPE, RecordKind
 from cec_store.log.segment import SegmentWriter
-from cec_store.state_logs.segments import STATE_SCHEMA
 from cec_store.storage.local import LocalFolder
 
 Ints = NDArray[np.int64]

@@ -23,8 +23,7 @@ from cec_store.format.frame import (
     FrameHeader,
     raw_bytes_max,
 )
-from cec_store.format.offset_lengths import restore_offsets, store_lengths
-from cec_store.format.schema import KEY, STATE, RecordSchema
+from cec_store.format.schema import KEY, STATE_SCHEMA, RecordSchema
 from cec_store.format.zstd_frames import Inflater, inflate
 from cec_store.values import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US
 
@@ -150,12 +149,9 @@ def encode_columns(records: pa.RecordBatch, level: int) -> Body:
     return _body(records, stored, raw_bytes, Codec.COLUMNS)
 
 
-def encode_blocks(records: pa.RecordBatch, level: int) -> Body:
-    """Serialise a state log's records and compress them in blocks, lengths instead of offsets."""
-    raw = records.serialize()
-    inside = pa.ipc.read_record_batch(raw, records.schema)
-    with_lengths = store_lengths(raw, [inside.column(KEY), inside.column(STATE)])
-    return _body(records, blocks.pack(with_lengths, level), raw.size, Codec.BLOCKS)
+def encode_blocks(records: pa.RecordBatch, level: int, rows_per_block: int = 0) -> Body:
+    """Return the records of a version of a state log in blocks; see :func:`blocks.pack`."""
+    return _body(records, *blocks.pack(records, level, rows_per_block), Codec.BLOCKS)
 
 
 def _body(records: pa.RecordBatch, stored: bytes, raw_bytes: int, codec: Codec) -> Body:
@@ -187,11 +183,11 @@ def decode_body(
                 stored, raw_bytes, schema.arrow, record_count, columns, keep_dictionaries
             )
         if codec == Codec.BLOCKS:
-            raw = blocks.unpack(stored, raw_bytes)
-            records = pa.ipc.read_record_batch(_message(raw), schema.arrow)
-            restore_offsets(raw, [records[n] for n in (KEY, STATE) if n in records.schema.names])
-        else:
-            raw = inflated(stored, codec, raw_bytes)
+            if schema.arrow != STATE_SCHEMA.arrow:
+                raise BadHeader("body: in blocks, which only state logs have")
+            records = blocks.unpack(stored, raw_bytes, record_count)
+            return records if columns is None else records.select(columns)
+        raw = inflated(stored, codec, raw_bytes)
         message = _message(raw)
         records = pa.ipc.read_record_batch(message, schema.checked)
         # Offsets may point outside the buffers: whoever made the body could make its CRC right.

@@ -209,3 +209,12 @@ def check_timestamp_type(kind: pa.DataType) -> None:
         raise SchemaMismatch(
             f"timestamps are an Arrow timestamp or int64 microseconds since 1970, not {kind}"
         )
+
+
+STATE_SCHEMA = RecordSchema(
+    pa.schema([]),
+    key=pa.schema([("family", pa.uint16()), ("key", pa.binary())]),
+    state=pa.schema([("value", pa.binary()), ("renewed", pa.bool_())]),
+    inputs=1,
+)
+"""Records of a state log. docs/format.md §9."""

@@ -7,8 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-import pyarrow as pa
-
 from cec_store.errors import CorruptLog, UnsupportedVersion
 from cec_store.format.ends import EndFacts, LogKind, Verdict, judge
 from cec_store.format.frame import (
@@ -21,7 +19,6 @@ from cec_store.format.frame import (
     decode_frame_header,
 )
 from cec_store.format.scan import Bad, intact_headers
-from cec_store.format.schema import RecordSchema
 from cec_store.log.epochs import newest_claim
 from cec_store.log.forward_scan import ForwardScan, running_crcs_of
 from cec_store.log.frames import Frame
@@ -30,12 +27,6 @@ from cec_store.storage.folder import Folder
 from cec_store.storage.names import WRITER_LOCK, segment_id_of, segment_name
 from cec_store.values import Address
 
-STATE_SCHEMA = RecordSchema(
-    pa.schema([]),
-    key=pa.schema([("family", pa.uint16()), ("key", pa.binary())]),
-    state=pa.schema([("value", pa.binary()), ("renewed", pa.bool_())]),
-    inputs=1,
-)
 MERGED = 1
 """This bit of a segment's number says that maintenance made it out of others."""
 _FIRST_ID = 1 << 32  # an ordinal is at least 1

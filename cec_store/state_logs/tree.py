@@ -11,12 +11,11 @@ import re
 from cec_store.errors import CecError, CorruptLog, NotAQueue, OutOfRange, UnsupportedVersion
 from cec_store.format.frame import NONE, SEGMENT_HEADER_BYTES, BadHeader
 from cec_store.format.scan import refusal
-from cec_store.format.schema import RecordSchema
+from cec_store.format.schema import STATE_SCHEMA, RecordSchema
 from cec_store.log.frames import Frame
 from cec_store.log.segment import SegmentReader, SegmentReaders
 from cec_store.state_logs.segments import (
     MERGED,
-    STATE_SCHEMA,
     StateSegment,
     is_state_log,
     newest_in,

@@ -12,16 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cec_store.errors import FrameTooLarge, SchemaMismatch
-from cec_store.format import blocks
 from cec_store.format.bodies import (
     check_body_size,
     cut_to_frames,
     decode_body,
-    encode_blocks,
     encode_body,
 )
 from cec_store.format.frame import BODY_BYTES_MAX, BadHeader, Codec, raw_bytes_max
-from cec_store.format.offset_lengths import store_lengths
 from cec_store.format.records import concat, data_records, inputs_of, kinds_of, to_timestamps
 from cec_store.format.schema import (
     KIND,
@@ -340,56 +337,6 @@ def test_a_zstd_size_that_lies_is_refused() -> None:
     refused(stored + stored, Codec.ZSTD, len(raw))
     refused(b"", Codec.ZSTD, len(raw))
     refused(b"", Codec.ZSTD, 0)
-
-
-STATE = RecordSchema(
-    pa.schema([]),
-    key=pa.schema([("family", pa.uint16()), ("key", pa.binary())]),
-    state=pa.schema([("text", pa.string()), ("n", pa.int64())]),
-)
-
-
-@given(st.lists(st.tuples(st.binary(max_size=9), st.none() | st.text(max_size=9)), max_size=40))
-def test_offsets_stored_as_lengths_come_back(rows: list[tuple[bytes, str | None]]) -> None:
-    records = state_records(rows)
-    body = encode_blocks(records, 1)
-    decoded = decode_body(pa.py_buffer(body.stored), body.codec, body.raw_bytes, STATE, len(rows))
-    assert decoded.equals(records)
-    assert bytes(decoded.serialize()) == bytes(records.serialize())
-
-
-def test_lengths_are_half_of_small_rows() -> None:
-    records = state_records([(n.to_bytes(16, "little"), f"{n:09}") for n in range(5_000)])
-    assert len(encode_blocks(records, 1).stored) < 0.6 * len(encode_body(records, 1).stored)
-
-
-def test_lengths_that_lead_astray_are_refused() -> None:
-    records = state_records([(b"key", "text")] * 10)
-    raw = records.serialize()
-    with pytest.raises(BadHeader, match="cut"):
-        store_lengths(raw, [records.column("_key")])  # it does not lie in this message
-    records = pa.ipc.read_record_batch(raw, records.schema)
-    message = bytearray(store_lengths(raw, [records.column("_key"), records.column("_state")]))
-    lengths = (0).to_bytes(4, "little") + (3).to_bytes(4, "little") * 10
-    at = message.find(lengths)
-    assert at > 0
-    for wrong in (4, 2**31, 2**32 - 1):
-        message[at + 8 : at + 12] = wrong.to_bytes(4, "little")
-        stored = pa.py_buffer(blocks.pack(bytes(message), 1))
-        with pytest.raises(BadHeader):
-            decode_body(stored, Codec.BLOCKS, len(message), STATE, 10)
-
-
-def state_records(rows: list[tuple[bytes, str | None]]) -> pa.RecordBatch:
-    keys = [{"family": 1, "key": key} for key, _ in rows]
-    states = [None if text is None else {"text": text, "n": 1} for _, text in rows]
-    kinds = [RecordKind.RESULT if text is None else RecordKind.OPEN for _, text in rows]
-    columns = [kinds, [0] * len(rows), keys, states]
-    types = [STATE.arrow.field(n).type for n in range(4)]
-    types[1] = pa.int64()
-    arrays = [pa.array(c, t) for c, t in zip(columns, types, strict=True)]
-    arrays[1] = arrays[1].cast(TIMESTAMP_TYPE)
-    return pa.RecordBatch.from_arrays(arrays, schema=STATE.arrow)
 
 
 def test_a_zstd_window_that_is_too_large_is_refused() -> None:

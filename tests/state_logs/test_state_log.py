@@ -26,14 +26,14 @@ from cec_store import (
 )
 from cec_store.cli import app
 from cec_store.format.frame import FRAME_HEADER_BYTES, NONE, SEGMENT_HEADER_BYTES, FrameType
-from cec_store.format.schema import RecordKind
+from cec_store.format.schema import STATE_SCHEMA, RecordKind
 from cec_store.inspector.measuring.extents import inspect_extent
 from cec_store.inspector.showing.dump_filter import DumpFilter
 from cec_store.inspector.showing.dump_rows import FrameRow
 from cec_store.inspector.showing.dumping import dump
 from cec_store.inspector.verifying.log import verify
 from cec_store.log.segment import SegmentReader
-from cec_store.state_logs.segments import STATE_SCHEMA, is_state_log
+from cec_store.state_logs.segments import is_state_log
 from cec_store.storage.names import WRITER_LOCK, segment_name
 from cec_store.values import Position
 from support.disks.memory_folder import MemoryFolder

@@ -31,7 +31,7 @@ ORDER = {
     "format": """
         checksum columns arrow_metadata alike arrow_limits arrow_values same_types frame
         scan manifest durable_end ends acknowledgement retention input_queues
-        offset_lengths schema records zstd_frames blocks by_columns bodies by_reference
+        schema records zstd_frames blocks by_columns bodies by_reference
     """,
     "format.by_columns": "messages dictionaries body",
     "format.by_reference": """

@@ -23,6 +23,7 @@ from cec_store.format.schema import (
     KEY,
     KIND,
     STATE,
+    STATE_SCHEMA,
     TIMESTAMP,
     RecordKind,
     input_column,
@@ -31,7 +32,6 @@ from cec_store.inspector.decoding.keys import KeyTest
 from cec_store.inspector.decoding.plain_values import records_as_rows, rows_of
 from cec_store.inspector.decoding.variables import FamilyCells, name_keys, name_values
 from cec_store.state_logs.families import NAMES
-from cec_store.state_logs.segments import STATE_SCHEMA
 
 _AT_A_TIME = 1000
 Names = Mapping[int, str]

@@ -10,7 +10,7 @@ from cec_store.connectors.spark.checkpoint.state_rows import (
 )
 from cec_store.errors import CecError, CorruptLog, StorageError
 from cec_store.format.frame import NONE, BadHeader, FrameType
-from cec_store.format.schema import RecordKind
+from cec_store.format.schema import STATE_SCHEMA, RecordKind
 from cec_store.inspector.damage.faults import Fault, Note
 from cec_store.inspector.damage.log_segment import LogSegment
 from cec_store.inspector.damage.segment_scan import Gap, ScannedFrame, SegmentScan
@@ -22,7 +22,7 @@ from cec_store.inspector.verifying.results import BytesSoFar, TotalBytes, Verifi
 from cec_store.inspector.verifying.state_record_checks import BranchChecks
 from cec_store.inspector.verifying.version_faults import VersionFaults
 from cec_store.log.frames import Frame
-from cec_store.state_logs.segments import STATE_SCHEMA, StateSegment
+from cec_store.state_logs.segments import StateSegment
 from cec_store.state_logs.tree import StateTree
 from cec_store.storage.folder import Folder
 

@@ -20,13 +20,12 @@ from cec_store.errors import CecError, SchemaMismatch, SparkUnavailable
 from cec_store.format.columns import Ints, values_of
 from cec_store.format.frame import BadHeader, FrameHeader
 from cec_store.format.records import inputs_of
-from cec_store.format.schema import KEY, STATE, RecordKind
+from cec_store.format.schema import KEY, STATE, STATE_SCHEMA, RecordKind
 from cec_store.inspector.damage.segment_scan import ScannedFrame, SegmentScan
 from cec_store.inspector.decoding.variables import FamilyCells
 from cec_store.inspector.verifying.record_checks import RecordChecks
 from cec_store.log.frames import Frame
 from cec_store.state_logs.families import NAMES, FamilyNames, rows_in
-from cec_store.state_logs.segments import STATE_SCHEMA
 from cec_store.state_logs.tree import StateTree
 from cec_store.state_logs.versions import VersionReader
 from cec_store.storage.folder import Folder

@@ -43,12 +43,11 @@ from cec_store.format.frame import (
     raw_bytes_max,
 )
 from cec_store.format.manifest import Manifest
-from cec_store.format.schema import RecordSchema
+from cec_store.format.schema import STATE_SCHEMA, RecordSchema
 from cec_store.indexes.entries import BadIndex, Coverage, FrameEntry, TimestampEntry
 from cec_store.indexes.files import Stamp
 from cec_store.log.chain import Chain
 from cec_store.log.reopening import reopen
-from cec_store.state_logs.segments import STATE_SCHEMA
 from cec_store.storage.local import LocalFolder
 from cec_store.storage.names import manifest_name, segment_name
 from support.disks.memory_folder import MemoryFolder

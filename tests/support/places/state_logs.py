@@ -84,6 +84,8 @@ class Writer:
     level: int = 1
     """Of zstd; 0: not compressed."""
     blocks: bool = False
+    rows_per_block: int = 0
+    """As many as come to 16 KiB, unless it is given."""
     """Codec 2, as Spark's provider does, instead of 1."""
     segment_bytes: int = 64 << 20
     object_per_commit: bool = False
@@ -194,15 +196,22 @@ class Writer:
     ) -> Commit:
         assert self._segment is not None
         records = records_of(rows)
-        body = (encode_blocks if self.blocks else encode_body)(records, max(1, self.level))
+        level = max(1, self.level)
+        body = (
+            encode_blocks(records, level, self.rows_per_block)
+            if self.blocks
+            else encode_body(records, level)
+        )
         stored, codec = body.stored, body.codec
+        raw_bytes = body.raw_bytes
         if not self.level:
             stored, codec = bytes(records.serialize()), Codec.NONE
+            raw_bytes = len(stored)
         offset = before.offset + len(rows)
         oldest = min(footprints.values(), default=offset)
         byte = append_frame(
             self._segment, FrameType.BATCH, before, stored,
-            upto=base.version + 1, raw_bytes=body.raw_bytes, codec=codec, record_count=len(rows),
+            upto=base.version + 1, raw_bytes=raw_bytes, codec=codec, record_count=len(rows),
             min_timestamp_us=body.min_timestamp_us, max_timestamp_us=body.max_timestamp_us,
             flags=COUNTED if is_last else 0, open_windows=len(state) if is_last else 0,
             extent_records=offset - oldest if is_last else 0,

@@ -17,7 +17,7 @@ import pyarrow as pa
 import zstandard
 
 from cec_store.format.acknowledgement import Acknowledgement
-from cec_store.format.bodies import encode_blocks, encode_body
+from cec_store.format.bodies import encode_body
 from cec_store.format.checksum import crc32c
 from cec_store.format.durable_end import DurableEnd
 from cec_store.format.frame import (
@@ -141,10 +141,6 @@ MERGED_ROWS = [
     {"_kind": 3, "_timestamp": 21, "_input_0": 7, "_input_1": 5, "carrier": None, "mean": None,
      "_key": {"carrier": None, "window": -8}, "_state": {"count": 2, "delays": []}},
 ]  # fmt: skip
-LONG_ROWS = [
-    {**OPERATOR_ROWS[1], "_key": {"carrier": "long " * 3_500, "window": -1}},
-    OPERATOR_ROWS[2],
-]
 EXTREME_ROWS = plain_rows((MIN_TIMESTAMP_US, 1), (0, 2), (MAX_TIMESTAMP_US, 3))
 
 
@@ -289,18 +285,6 @@ FRAMES: dict[str, tuple[str, dict[str, int], dict[str, Any]]] = {
          "flags": 2, "extent_records": 2, "input_upto": 14, "open_windows": 1},
         {"schema": "chance", "rows": CHANCE_ROWS},
     ),
-    "frame-batch-blocks": (
-        "The same records with lengths instead of offsets in key and state, in one block.",
-        {"type": 1, "codec": 2, "record_count": 6, "min_timestamp_us": 9, "max_timestamp_us": 12,
-         "flags": 2, "extent_records": 70_000, "input_upto": 8, "open_windows": 40_000},
-        {"schema": "operator", "rows": OPERATOR_ROWS},
-    ),
-    "frame-batch-several-blocks": (
-        "Two results; the key of the first takes more than a block has.",
-        {"type": 1, "codec": 2, "record_count": 2, "min_timestamp_us": 11, "max_timestamp_us": 11,
-         "flags": 2, "extent_records": 0, "input_upto": 7, "open_windows": 0},
-        {"schema": "operator", "rows": LONG_ROWS},
-    ),
     "frame-batch-columns": (
         "The same records, their columns compressed apart; carriers as dictionaries, in the key "
         "(field 5, int8) and as a column (field 11, int16).",
@@ -373,8 +357,6 @@ def frame_bytes(name: str, fields: dict[str, int], body: dict[str, Any]) -> byte
     stored = raw
     if fields["codec"] == Codec.ZSTD:
         stored = zstandard.ZstdCompressor(level=1).compress(raw)
-    elif fields["codec"] == Codec.BLOCKS:
-        stored = encode_blocks(records_of(SCHEMAS[body["schema"]], body["rows"]), 1).stored
     elif fields["codec"] == Codec.COLUMNS:
         listed = CARRIERS if body["schema"] == "operator" else {}
         records = records_of(SCHEMAS[body["schema"]], body["rows"])
@@ -482,7 +464,7 @@ STATE_SAYS = (
     "A state log as Python writes it. The first writer makes versions 1 to 3, not compressed, "
     "version 3 in two frames. The second one begins again at version 2: its version 3 counts, as "
     "its segment has the higher number, and the first's is reached by its unique id only. It "
-    "compresses, commits nothing as version 5, and rolls before version 6."
+    "compresses in blocks of two rows, commits nothing as version 5, and rolls before version 6."
 )
 STATE_MERGED_SAYS = (
     "Where a file system cannot append: one object per commit. Those of versions 2 and 3 were "
@@ -538,7 +520,7 @@ def state_log() -> tuple[dict[str, bytes], list[Commit], Commit]:
     v1 = writer.commit(EMPTY, {a: b"\1", b: b"", timers: b"\2\0", c: b"\3"})
     v2 = writer.commit(v1, {a: b"\n\n", b: None})
     given_up = writer.commit(v2, {c: None, (1, b"d"): b"\xff", (1, b"e"): b"\xfe"}, frames=2)
-    writer = Writer(folder, random, level=1)
+    writer = Writer(folder, random, blocks=True, rows_per_block=2)
     v3 = writer.commit(v2, {a: b"\xbb", b: b"\4"}, renew=1)
     v4 = writer.commit(v3, {c: None, timers: None, b: None, a: None})
     v5 = writer.commit(v4, {})

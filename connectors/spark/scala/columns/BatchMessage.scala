@@ -4,7 +4,7 @@ import java.nio.{ByteBuffer, ByteOrder}
 import com.github.luben.zstd.ZstdDecompressCtx
 import org.apache.arrow.flatbuf.{Buffer, CompressionType, BodyCompressionMethod, DictionaryBatch, FieldNode, Message}
 import org.apache.arrow.flatbuf.{MessageHeader, MetadataVersion, RecordBatch}
-import org.apache.spark.sql.cecstore.format.{BadFrame, Blocks, ZstdFrames}
+import org.apache.spark.sql.cecstore.format.{BadFrame, ZstdFrames}
 import org.apache.spark.unsafe.Platform
 
 /** Decompresses into arrays that are used again. For one thread. */
@@ -16,13 +16,6 @@ private[cecstore] final class Inflater extends AutoCloseable {
   def inflate(stored: Array[Byte], from: Int, length: Int, rawBytes: Int): ByteSpan = {
     val raw = scratch.take(rawBytes)
     ZstdFrames.inflate(context, stored, from, length, raw, 0, rawBytes)
-    new ByteSpan(raw, 0, rawBytes)
-  }
-
-  /** A body in blocks. */
-  def inflateBlocks(stored: Array[Byte], from: Int, length: Int, rawBytes: Int): ByteSpan = {
-    val raw = scratch.take(rawBytes)
-    Blocks.inflate(stored, from, length, raw, rawBytes)
     new ByteSpan(raw, 0, rawBytes)
   }
 

@@ -38,13 +38,12 @@ private[cecstore] final class FrameColumns(fields: IndexedSeq[Field]) extends Au
         message.buffers != columns.lastOption.fold(0)(_.endBuffer)) {
       throw new BadFrame(s"body: ${message.nodes} fields and ${message.buffers} buffers are not those of the schema")
     }
-    if (header.codec == Format.CodecBlocks) restoreOffsets()
   }
 
   private def openWhole(header: FrameHeader, codec: Byte, bytes: Array[Byte], from: Int): Unit = {
+    if (codec == Format.CodecBlocks) throw new BadFrame("body: in blocks, which only state logs have")
     val raw =
-      if (codec == Format.CodecBlocks) inflater.inflateBlocks(bytes, from, header.bodyBytes, header.rawBytes)
-      else if (codec != Format.CodecNone) inflater.inflate(bytes, from, header.bodyBytes, header.rawBytes)
+      if (codec != Format.CodecNone) inflater.inflate(bytes, from, header.bodyBytes, header.rawBytes)
       else if (header.bodyBytes == header.rawBytes) new ByteSpan(bytes, from, header.bodyBytes)
       else throw new BadFrame(s"body of ${header.bodyBytes} bytes, its header says ${header.rawBytes}")
     val end = raw.from + header.rawBytes
@@ -93,19 +92,6 @@ private[cecstore] final class FrameColumns(fields: IndexedSeq[Field]) extends Au
 
   private def layoutOf(listed: Map[Int, Int]): IndexedSeq[Layout] =
     layouts.getOrElseUpdate(listed, Layout.of(fields, listed))
-
-  /** Codec 2: what was stored as lengths in `_key` and `_state` becomes offsets; they are checked as such later. */
-  private def restoreOffsets(): Unit = for {
-    column <- columns if column.field.getName == "_key" || column.field.getName == "_state"
-    part <- column.children if part.kind.isInstanceOf[ArrowType.Binary] || part.kind.isInstanceOf[ArrowType.Utf8]
-  } if (rows > 0) {
-    val lengths = Checks.enough(message.buffer(part.buffer + 1), (rows + 1) * 4L, s"offsets of ${part.field.getName}")
-    var sum = 0
-    (0 to rows).foreach { i =>
-      sum += Platform.getInt(lengths.array, lengths.base + i * 4L)
-      Platform.putInt(lengths.array, lengths.base + i * 4L, sum)
-    }
-  }
 
   /** A column of the frame, or what is asked for of it; nothing else is decompressed. */
   def column(part: Part): ColumnVector = guarded(decoder.column(columns(part.place), rows, part))

@@ -9,9 +9,6 @@ import org.apache.arrow.vector.types.pojo.{ArrowType, Field, FieldType, Schema}
 import org.apache.spark.sql.cecstore.CecLogException
 import org.apache.spark.unsafe.Platform
 
-/** Where in a body of lengths, before compression, keys and values begin, and their lengths. */
-private[cecstore] final case class InBody(keys: Int, keyLengths: Int, values: Int, valueLengths: Int)
-
 /** A frame's body as stored. */
 private[cecstore] final case class StoredBody(bytes: Array[Byte], rawBytes: Int, codec: Byte)
 
@@ -55,6 +52,15 @@ private[cecstore] object Body {
 
   /** Rows `from` until `until` as one body; rows from `renewedFrom` on are renewed footprints. */
   def encode(rows: Rows, from: Int, until: Int, renewedFrom: Int, version: Long, timestampUs: Long, level: Int): StoredBody = {
+    // Above, there would be another two gigabytes of heap to compress into.
+    val stored = if (level == 0 || Blocks.rawBytes(rows, from, until) > RawBytesMax) None
+      else Some(Blocks.encode(rows, from, until, renewedFrom, version, timestampUs, level))
+    stored.filter(body => body.rawBytes <= rawBytesMax(body.bytes.length, until - from) && body.bytes.length <= bodyBytesMax(until - from))
+      .getOrElse(plain(rows, from, until, renewedFrom, version, timestampUs))
+  }
+
+  /** As an Arrow message that is not compressed. */
+  private def plain(rows: Rows, from: Int, until: Int, renewedFrom: Int, version: Long, timestampUs: Long): StoredBody = {
     val n = until - from
     val results = (from until until).count(rows.kinds(_) == Result)
     val sizes = new Array[Int](Buffers)
@@ -85,16 +91,9 @@ private[cecstore] object Body {
     rows.copyValues(from, until, raw, bodyAt + starts(valuesAt))
     if (results > 0) putBits(raw, bodyAt + starts(stateValidAt), n, i => rows.kinds(from + i) != Result)
     putBits(raw, bodyAt + starts(renewedAt), n, from + _ >= renewedFrom)
-    def withEnds(asLengths: Boolean): Array[Byte] = {
-      putEnds(raw, bodyAt + starts(keyEndsAt), rows.keyEnds, from, n, asLengths)
-      putEnds(raw, bodyAt + starts(valueEndsAt), rows.valueEnds, from, n, asLengths)
-      raw
-    }
-    // Above, there would be another two gigabytes of heap to compress into.
-    val stored = if (level == 0 || raw.length > RawBytesMax) null else Blocks.deflate(withEnds(asLengths = true), level)
-    if (stored == null || stored.length >= raw.length || raw.length > rawBytesMax(stored.length, n)) {
-      StoredBody(withEnds(asLengths = false), raw.length, CodecNone)
-    } else StoredBody(stored, raw.length, CodecBlocks)
+    putEnds(raw, bodyAt + starts(keyEndsAt), rows.keyEnds, from, n)
+    putEnds(raw, bodyAt + starts(valueEndsAt), rows.valueEnds, from, n)
+    StoredBody(raw, raw.length, CodecNone)
   }
 
   private def message(n: Int, results: Int, sizes: Array[Int], starts: Array[Int]): ByteBuffer = {
@@ -125,15 +124,8 @@ private[cecstore] object Body {
   private def putFamilies(raw: Array[Byte], at: Int, rows: Rows, from: Int, n: Int): Unit =
     (0 until n).foreach(i => Platform.putShort(raw, Platform.BYTE_ARRAY_OFFSET + at + i * 2L, rows.family(from + i).toShort))
 
-  /** As lengths they are mostly one number over and over: offsets would take as much room as half the rows. */
-  private def putEnds(raw: Array[Byte], at: Int, ends: Array[Int], from: Int, n: Int, asLengths: Boolean): Unit = {
-    var start = ends(from)
-    (1 to n).foreach { i =>
-      val end = ends(from + i)
-      Platform.putInt(raw, Platform.BYTE_ARRAY_OFFSET + at + i * 4L, end - start)
-      if (asLengths) start = end
-    }
-  }
+  private def putEnds(raw: Array[Byte], at: Int, ends: Array[Int], from: Int, n: Int): Unit =
+    (1 to n).foreach(i => Platform.putInt(raw, Platform.BYTE_ARRAY_OFFSET + at + i * 4L, ends(from + i) - ends(from)))
 
   private def putBits(raw: Array[Byte], at: Int, n: Int, bit: Int => Boolean): Unit =
     (0 until n).foreach(i => if (bit(i)) raw(at + (i >> 3)) = (raw(at + (i >> 3)) | 1 << (i & 7)).toByte)
@@ -142,15 +134,12 @@ private[cecstore] object Body {
   def inflated(header: FrameHeader, stored: Array[Byte]): Array[Byte] = header.codec match {
     case CodecNone if stored.length != header.rawBytes => throw new BadFrame(s"body of ${stored.length} bytes, not ${header.rawBytes}")
     case CodecNone => stored
-    case CodecBlocks =>
-      val raw = new Array[Byte](header.rawBytes)
-      Blocks.inflate(stored, 0, stored.length, raw, raw.length)
-      raw
     case _ => ZstdFrames.inflate(stored, header.rawBytes)
   }
 
   /** The rows of a body whose CRC has been checked; nothing in it is believed beyond that. */
   def decode(header: FrameHeader, stored: Array[Byte], id: Int): Rows = try {
+    if (header.codec == CodecBlocks) return Blocks.decode(stored, header.recordCount, header.rawBytes, id)
     val raw = inflated(header, stored)
     val in = littleEndian(raw)
     if (raw.length < 8 || in.getInt(0) != -1) throw new BadFrame("body: no Arrow message")
@@ -163,12 +152,12 @@ private[cecstore] object Body {
         batch.nodesLength != Nodes || batch.buffersLength != Buffers || batch.nodes(0).nullCount != 0) {
       throw new BadFrame(s"body: not a batch of $n records of a state log")
     }
-    new Decoder(raw, bodyAt, batch, n, header.codec == CodecBlocks).rows(id)
+    new Decoder(raw, bodyAt, batch, n).rows(id)
   } catch {
     case e @ (_: IndexOutOfBoundsException | _: NegativeArraySizeException | _: ClassCastException) => throw new BadFrame(s"body: $e")
   }
 
-  private final class Decoder(raw: Array[Byte], bodyAt: Int, batch: RecordBatch, n: Int, hasLengths: Boolean) {
+  private final class Decoder(raw: Array[Byte], bodyAt: Int, batch: RecordBatch, n: Int) {
     /** Where a buffer stands; it must hold so many bytes within the body. */
     private def at(buffer: Int, needed: Long): Int = {
       val b = batch.buffers(buffer)
@@ -178,7 +167,7 @@ private[cecstore] object Body {
       bodyAt + b.offset.toInt
     }
 
-    /** Where each row ends, counted from the first one's start: out of offsets, or of lengths. */
+    /** Where each row ends, counted from the first one's start. */
     private def ends(buffer: Int): Array[Int] = {
       val ends = new Array[Int](n + 1)
       val entries = Platform.BYTE_ARRAY_OFFSET + at(buffer, if (n == 0) 0 else (n + 1) * 4L)
@@ -188,7 +177,7 @@ private[cecstore] object Body {
       var i = 1
       while (i <= n) {
         val entry = Platform.getInt(raw, entries + i * 4L)
-        val next = if (hasLengths) end + entry else entry - first
+        val next = entry - first
         if (next < end) throw new BadFrame(s"body: offsets of row ${i - 1} fall")
         ends(i) = next
         end = next
@@ -217,8 +206,6 @@ private[cecstore] object Body {
       rows.keys = data(keysAt, firstOf(keyEndsAt), rows.keyEnds(n))
       rows.valueEnds = ends(valueEndsAt)
       rows.values = data(valuesAt, firstOf(valueEndsAt), rows.valueEnds(n))
-      if (hasLengths && n > 0) rows.inBody = InBody(at(keysAt, 0) + firstOf(keyEndsAt), at(keyEndsAt, 0),
-        at(valuesAt, 0) + firstOf(valueEndsAt), at(valueEndsAt, 0))
       val families = Platform.BYTE_ARRAY_OFFSET + at(familyAt, n * 2L)
       i = 0
       while (i < n && Platform.getShort(raw, families + i * 2L) == DefaultFamily) i += 1

@@ -39,7 +39,6 @@ private[cecstore] final class Rows(val id: Int, rowsHint: Int, keyBytesHint: Int
   var timedRows = 0
   /** Where a frame of the log has these rows, if they were read from one. */
   var place: FramePlace = null
-  private[cecstore] var inBody: InBody = null
   private var keyWidth, valueWidth = -1
   private var live = new BitSet(rowsHint)
   /** What brings the bytes to the local file when they are asked for; null where they are here. */
@@ -56,12 +55,14 @@ private[cecstore] final class Rows(val id: Int, rowsHint: Int, keyBytesHint: Int
   def family(row: Int): Int = if (families == null) Format.DefaultFamily else families(row) & 0xffff
   def keyStart(row: Int): Int =
     if (keyWidth >= 0) row * keyWidth else if (keyEnds != null) keyEnds(row) else endAt(keyEndsAt, row, keyBytes)
-  def keyLength(row: Int): Int = if (keyWidth >= 0) keyWidth else keyStart(row + 1) - keyStart(row)
+  def keyLength(row: Int): Int =
+    if (keyWidth >= 0) keyWidth else if (lazily != null) lazily.keyLength(row) else keyStart(row + 1) - keyStart(row)
   def valueStart(row: Int): Int =
     if (valueWidth >= 0) row * valueWidth else if (valueEnds != null) valueEnds(row) else endAt(valueEndsAt, row, valueBytes)
   def keyBytesUsed: Int = if (isInHeap) keyStart(count) else keyBytes
   def valueBytesUsed: Int = if (isInHeap) valueStart(count) else valueBytes
-  def valueLength(row: Int): Int = if (valueWidth >= 0) valueWidth else valueStart(row + 1) - valueStart(row)
+  def valueLength(row: Int): Int =
+    if (valueWidth >= 0) valueWidth else if (lazily != null) lazily.valueLength(row) else valueStart(row + 1) - valueStart(row)
   def reference(row: Int): Long = id.toLong << 32 | row
   def isLive(row: Int): Boolean = live.get(row)
   /** Bytes in the heap. */
@@ -72,7 +73,6 @@ private[cecstore] final class Rows(val id: Int, rowsHint: Int, keyBytesHint: Int
   /** An end as a local file has it. A thread that comes late may read what others have put there since: never beyond these rows. */
   private def endAt(ends: Long, row: Int, bytes: Int): Int = {
     if (row < 0 || row > count) throw new IndexOutOfBoundsException(s"row $row of $count")
-    if (lazily != null) lazily.bringEnds()
     val end = Platform.getInt(null, ends + row * 4L)
     if (end < 0 || end > bytes) throw new IndexOutOfBoundsException(s"row $row ends at $end of $bytes bytes")
     end
@@ -80,15 +80,11 @@ private[cecstore] final class Rows(val id: Int, rowsHint: Int, keyBytesHint: Int
 
   /** Base object and offset of a row's key and value, as Spark's `Platform` takes them. */
   def keyBase: AnyRef = keys
-  def keyOffset(row: Int): Long = {
-    if (lazily != null) lazily.bringKeys(keyStart(row), keyLength(row))
-    (if (isInHeap) Platform.BYTE_ARRAY_OFFSET.toLong else keysAt) + keyStart(row)
-  }
+  def keyOffset(row: Int): Long =
+    if (lazily != null) lazily.keyAt(row) else (if (isInHeap) Platform.BYTE_ARRAY_OFFSET.toLong else keysAt) + keyStart(row)
   def valueBase: AnyRef = values
-  def valueOffset(row: Int): Long = {
-    if (lazily != null) lazily.bringValues(valueStart(row), valueLength(row))
-    (if (isInHeap) Platform.BYTE_ARRAY_OFFSET.toLong else valuesAt) + valueStart(row)
-  }
+  def valueOffset(row: Int): Long =
+    if (lazily != null) lazily.valueAt(row) else (if (isInHeap) Platform.BYTE_ARRAY_OFFSET.toLong else valuesAt) + valueStart(row)
 
   /** An array that holds a row's key at [[keyFrom]]: the rows' own where they are in the heap. */
   def keyArray(row: Int): Array[Byte] = if (isInHeap) keys else key(row)
@@ -107,9 +103,8 @@ private[cecstore] final class Rows(val id: Int, rowsHint: Int, keyBytesHint: Int
   }
 
   def hasKey(row: Int, key: Array[Byte], from: Int, length: Int): Boolean = {
-    val start = keyStart(row)
     keyLength(row) == length && (
-      if (isInHeap) Arrays.equals(keys, start, start + length, key, from, from + length)
+      if (isInHeap) { val start = keyStart(row); Arrays.equals(keys, start, start + length, key, from, from + length) }
       else ByteArrayMethods.arrayEquals(key, Platform.BYTE_ARRAY_OFFSET + from.toLong, null, keyOffset(row), length))
   }
 
@@ -253,6 +248,12 @@ private[cecstore] final class Rows(val id: Int, rowsHint: Int, keyBytesHint: Int
     if (row >= count) width else -1
   }
 
+  /** Of rows that are being decoded. */
+  private[format] def setFamily(row: Int, family: Short): Unit = {
+    if (families == null) { families = new Array[Short](kinds.length); Arrays.fill(families, Format.DefaultFamily.toShort) }
+    families(row) = family
+  }
+
   /** Rows decoded from a frame come with their columns set; none of them is live yet. */
   def finishDecoding(rows: Int): Unit = {
     count = rows
@@ -281,23 +282,22 @@ private[cecstore] final class Rows(val id: Int, rowsHint: Int, keyBytesHint: Int
   }
 }
 
-/** Where a frame of the log is, and where its rows are in the body; null where that is not in blocks. */
-private[cecstore] final case class FramePlace(segment: Long, byte: Long, bodyBytes: Int, rawBytes: Int, inBody: InBody)
-
-/** Addresses of keys, values and their ends in a local file. */
-private[cecstore] final case class RowsAddresses(keys: Long, values: Long, keyEnds: Long, valueEnds: Long)
+/** Where a frame of the log is, and how its body is stored. */
+private[cecstore] final case class FramePlace(segment: Long, byte: Long, bodyBytes: Int, rawBytes: Int, codec: Byte) {
+  def isInBlocks: Boolean = codec == Format.CodecBlocks
+}
 
 /** What is known of a frame's rows without reading them; a width is -1 where lengths differ. */
 private[cecstore] final case class RowsSummary(count: Int, liveCount: Int, liveBytes: Long, firstOffset: Long, storedBytes: Long,
   keyWidth: Int, valueWidth: Int, keyBytes: Int, valueBytes: Int)
 
-/** Keys and values that come out of the log to their places in a local file when they are asked for; raises CecLogException. */
+/** Keys and values that come out of the log to a local file when they are asked for; raises CecLogException. */
 private[cecstore] trait LazyBytes {
-  /** Have so many bytes of the keys from `from` on. */
-  def bringKeys(from: Int, length: Int): Unit
-  def bringValues(from: Int, length: Int): Unit
-  /** Have the ends of keys and values, where they differ in length. */
-  def bringEnds(): Unit
+  /** The address of a row's key. */
+  def keyAt(row: Int): Long
+  def keyLength(row: Int): Int
+  def valueAt(row: Int): Long
+  def valueLength(row: Int): Int
   /** Bytes that were brought. */
   def localBytes: Long
   /** Nobody asks any more. */
@@ -306,7 +306,7 @@ private[cecstore] trait LazyBytes {
 
 private[cecstore] object Rows {
   /** Rows of a frame of which nothing was read: their bytes come to this extent when they are asked for. */
-  def lazily(id: Int, of: RowsSummary, live: Array[Long], bytes: LazyBytes, extent: Extent, at: RowsAddresses): Rows = {
+  def lazily(id: Int, of: RowsSummary, live: Array[Long], bytes: LazyBytes, extent: Extent): Rows = {
     val rows = new Rows(id, 0, 0, 0)
     rows.count = of.count
     rows.liveCount = of.liveCount
@@ -326,10 +326,6 @@ private[cecstore] object Rows {
     rows.extent = extent
     rows.keyBytes = of.keyBytes
     rows.valueBytes = of.valueBytes
-    rows.keysAt = at.keys
-    rows.valuesAt = at.values
-    rows.keyEndsAt = at.keyEnds
-    rows.valueEndsAt = at.valueEnds
     rows
   }
 

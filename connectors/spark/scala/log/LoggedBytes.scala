@@ -1,9 +1,9 @@
 package org.apache.spark.sql.cecstore.log
 
 import java.io.IOException
-import java.util.concurrent.atomic.{AtomicInteger, AtomicLong, AtomicLongArray}
+import java.util.concurrent.atomic.{AtomicLong, AtomicLongArray}
 import org.apache.spark.sql.cecstore.CecLogException
-import org.apache.spark.sql.cecstore.format.{BadFrame, Blocks, DamagedLog, Format, FramePlace, LazyBytes, RowsAddresses, RowsSummary, ZstdFrames}
+import org.apache.spark.sql.cecstore.format.{BadFrame, Blocks, BlockTable, DamagedLog, Format, FramePlace, ImagePlaces, LazyBytes, RowsSummary}
 import org.apache.spark.sql.cecstore.local.{LocalRoom, LocalSpace}
 import org.apache.spark.unsafe.Platform
 
@@ -41,87 +41,97 @@ private object LoggedInputs {
 
 /** The rows of one frame, brought block by block to a local file. A task and the thread that brings all may want some at once. */
 private[cecstore] final class LoggedBytes(inputs: LoggedInputs, place: FramePlace, rows: RowsSummary, room: LocalRoom) extends LazyBytes {
-  private val blocks = Blocks.countOf(place.rawBytes)
-  private val here = new AtomicLongArray((blocks + 63) >>> 6)
-  private val hereCount = new AtomicInteger
-  private val (keyEndsAt, valueEndsAt) = LoggedBytes.endsAt(place, rows)
-  @volatile private var hasEnds = rows.keyWidth >= 0 && rows.valueWidth >= 0
-  private var places: Array[Int] = null
+  /** A bit for each block that is here; null until one is asked for. */
+  @volatile private var here: AtomicLongArray = null
+  private var table: BlockTable = null
+  private val hereBytes = new AtomicLong
   private var isOver = false
 
-  val addresses: RowsAddresses = RowsAddresses(room.address + place.inBody.keys, room.address + place.inBody.values,
-    room.address + keyEndsAt, room.address + valueEndsAt)
-
-  override def localBytes: Long = hereCount.get.toLong * Blocks.blockBytes
-  override def bringKeys(from: Int, length: Int): Unit = bring(place.inBody.keys + from, length)
-  override def bringValues(from: Int, length: Int): Unit = bring(place.inBody.values + from, length)
+  override def localBytes: Long = hereBytes.get
   override def letGo(): Unit = synchronized { isOver = true }
+
+  override def keyAt(row: Int): Long = keyStart(row, placesOf(row))
+  override def keyLength(row: Int): Int = lengthOf(row, placesOf(row).keyLengths)
+  override def valueLength(row: Int): Int = lengthOf(row, placesOf(row).valueLengths)
+  override def valueAt(row: Int): Long = {
+    val (places, last) = (placesOf(row), rowsOf(row) - 1)
+    room.address + places.keys + endOf(last, places.keyLengths) + startOf(row, places.valueLengths)
+  }
+
+  private def keyStart(row: Int, places: ImagePlaces): Long = room.address + places.keys + startOf(row, places.keyLengths)
+
+  /** Where in the room the parts of the row's block are, which then is here. */
+  private def placesOf(row: Int): ImagePlaces = {
+    if (row < 0 || row >= rows.count) throw new IndexOutOfBoundsException(s"row $row of ${rows.count}")
+    if (here == null) open()
+    val block = row / table.rowsPerBlock
+    if (!isHere(block)) fetch(block)
+    new ImagePlaces(table.images(block), rowsOf(row))
+  }
+
+  private def rowsOf(row: Int): Int = math.min(table.rowsPerBlock, rows.count - row / table.rowsPerBlock * table.rowsPerBlock)
+  // In an image that is here, lengths have become ends.
+  private def endOf(rowInBlock: Int, ends: Int): Int = Platform.getInt(null, room.address + ends + rowInBlock * 4L)
+  private def startOf(row: Int, ends: Int): Int = { val at = row % table.rowsPerBlock; if (at == 0) 0 else endOf(at - 1, ends) }
+  private def lengthOf(row: Int, ends: Int): Int = endOf(row % table.rowsPerBlock, ends) - startOf(row, ends)
 
   /** All that is not here yet; false once nobody asks any more. */
   def bringAll(): Boolean = {
+    synchronized { if (isOver) return false else if (here == null) open() }
     var block = 0
-    while (block < blocks && { if (!isHere(block)) synchronized { if (isOver) return false else fetch(block) }; true }) block += 1
-    if (!hasEnds) synchronized { if (isOver) return false else bringEnds() }
+    while (block < table.count && { if (!isHere(block)) synchronized { if (isOver) return false else fetch(block) }; true }) block += 1
     true
   }
 
   private def isHere(block: Int): Boolean = (here.get(block >>> 6) & (1L << block)) != 0
 
-  private def bring(from: Int, length: Int): Unit = if (length > 0) {
-    var block = from / Blocks.blockBytes
-    val last = (from + length - 1) / Blocks.blockBytes
-    while (block <= last) { if (!isHere(block)) fetch(block); block += 1 }
+  private def open(): Unit = synchronized {
+    if (here == null) inputs.reading(place) {
+      val perBlock = Blocks.rowsPerBlock(inputs.read(place, 0, math.min(LoggedBytes.FirstBytes, place.bodyBytes)))
+      val head = inputs.read(place, 0, math.min(Blocks.headBytes(rows.count, perBlock), place.bodyBytes))
+      table = Blocks.table(head, rows.count, place.bodyBytes, place.rawBytes)
+      here = new AtomicLongArray((table.count + 63) >>> 6)
+    }
   }
 
   private def fetch(block: Int): Unit = synchronized {
     if (isOver) throw new CecLogException("a thread of a task that has ended still reads its state")
     if (!isHere(block)) inputs.reading(place) {
-      if (places == null) places = Blocks.placesIn(inputs.read(place, 0, Blocks.tableBytes(place.rawBytes)), 0, place.bodyBytes, place.rawBytes)
-      val stored = inputs.read(place, places(block), places(block + 1) - places(block))
-      val raw = ZstdFrames.inflate(stored, Blocks.sizeOf(block, place.rawBytes))
-      room.write(block.toLong * Blocks.blockBytes, raw, raw.length)
+      val image = Blocks.image(table, block, inputs.read(place, table.places(block), table.storedBytes(block)))
+      val n = rowsOf(block * table.rowsPerBlock)
+      val places = new ImagePlaces(0, n)
+      if (places.keys > image.length || toEnds(image, places.keyLengths, n) + toEnds(image, places.valueLengths, n) != image.length - places.keys) {
+        throw new BadFrame(s"body: the $n rows of block $block do not take its ${image.length} bytes")
+      }
+      room.write(table.images(block), image, image.length)
       here.set(block >>> 6, here.get(block >>> 6) | 1L << block)
-      hereCount.incrementAndGet()
+      hereBytes.addAndGet(image.length)
       LoggedBytes.blocksRead.incrementAndGet()
     }
   }
 
-  override def bringEnds(): Unit = if (!hasEnds) synchronized {
-    if (!hasEnds) {
-      if (rows.keyWidth < 0) bringEnds(place.inBody.keyLengths, rows.keyBytes, keyEndsAt)
-      if (rows.valueWidth < 0) bringEnds(place.inBody.valueLengths, rows.valueBytes, valueEndsAt)
-      hasEnds = true
+  /** Make ends of lengths; returns the last one. */
+  private def toEnds(image: Array[Byte], lengths: Int, n: Int): Long = {
+    var end = 0L
+    var row = 0
+    while (row < n) {
+      val at = Platform.BYTE_ARRAY_OFFSET + lengths + row * 4L
+      end += Platform.getInt(image, at) & 0xffffffffL
+      Platform.putInt(image, at, end.toInt)
+      row += 1
     }
-  }
-
-  private def bringEnds(lengthsAt: Int, bytes: Int, endsAt: Long): Unit = {
-    bring(lengthsAt, (rows.count + 1) * 4)
-    inputs.reading(place) {
-      val ends = Format.littleEndian(new Array[Byte]((rows.count + 1) * 4))
-      var end = 0
-      (1 to rows.count).foreach { row =>
-        end += Platform.getInt(null, room.address + lengthsAt + row * 4L)
-        ends.putInt(row * 4, end)
-      }
-      if (end != bytes) throw new BadFrame(s"body: its rows end at $end of $bytes bytes")
-      room.write(endsAt, ends.array, ends.capacity)
-    }
+    end
   }
 }
 
 private[cecstore] object LoggedBytes {
   /** In this process. */
   val blocksRead = new AtomicLong
-
-  /** Where in its room ends of keys and values are, behind the body before compression. */
-  private def endsAt(place: FramePlace, rows: RowsSummary): (Long, Long) = {
-    val keys = (place.rawBytes + 7L) & ~7L
-    (keys, keys + (if (rows.keyWidth < 0) (rows.count + 1) * 4L else 0))
-  }
+  private val FirstBytes = 20
 
   /** Raises an IOException where there is no room. */
   def in(space: LocalSpace, inputs: LoggedInputs, place: FramePlace, rows: RowsSummary): (LoggedBytes, LocalRoom) = {
-    val room = space.reserve(endsAt(place, rows)._2 + (if (rows.valueWidth < 0) (rows.count + 1) * 4L else 0))
+    val room = space.reserve(place.rawBytes)
     (new LoggedBytes(inputs, place, rows, room), room)
   }
 }

@@ -139,7 +139,7 @@ private[cecstore] final class SegmentReader(inputs: OpenInputs, val id: Long) {
     val rows = Body.decode(frame.header, scan.body(frame.frame), rowsId)
     rows.firstOffset = frame.header.firstOffset
     rows.storedBytes = frame.header.frameBytes
-    rows.place = FramePlace(id, frame.byte, frame.header.bodyBytes, frame.header.rawBytes, rows.inBody)
+    rows.place = FramePlace(id, frame.byte, frame.header.bodyBytes, frame.header.rawBytes, frame.header.codec)
     rows
   }
 

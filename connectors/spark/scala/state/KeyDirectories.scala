@@ -70,7 +70,7 @@ private[cecstore] final class KeyDirectories(folder: SegmentFolder, files: KeyFi
   private def rowsOf(log: StateLog, directory: KeyDirectory, inputs: LoggedInputs, memory: RowMemory): (Seq[Rows], Seq[LoggedBytes]) = {
     val made = directory.frames.zipWithIndex.map { case (frame, i) =>
       val id = RowsTable.NewestLoadedId - directory.frames.size + 1 + i
-      val (rows, bytes) = if (frame.place.inBody != null) lazily(id, frame, inputs, memory) else (read(log, id, frame), None)
+      val (rows, bytes) = if (frame.place.isInBlocks && frame.rows.count > 0) lazily(id, frame, inputs, memory) else (read(log, id, frame), None)
       rows.families = frame.families
       rows.leastTimes = frame.leastTimes
       rows.timedRows = frame.timedRows
@@ -81,13 +81,13 @@ private[cecstore] final class KeyDirectories(folder: SegmentFolder, files: KeyFi
 
   private def lazily(id: Int, frame: DirectoryFrame, inputs: LoggedInputs, memory: RowMemory): (Rows, Option[LoggedBytes]) = {
     val (bytes, room) = LoggedBytes.in(memory.space(), inputs, frame.place, frame.rows)
-    val rows = Rows.lazily(id, frame.rows, frame.live, bytes, room.extent, bytes.addresses)
+    val rows = Rows.lazily(id, frame.rows, frame.live, bytes, room.extent)
     rows.place = frame.place
     (rows, Some(bytes))
   }
 
   private def read(log: StateLog, id: Int, frame: DirectoryFrame): Rows = {
-    val rows = if (frame.rows.count == 0) new Rows(id, 0, 0, 0) else {
+    val rows = if (frame.rows.count == 0) new Rows(id, 0, 0, 0) else { // a body that is not in blocks
       val reader = log.reader(frame.place.segment)
       reader.rows(reader.batchAt(frame.place.byte).getOrElse(throw reader.damaged(frame.place.byte, "no frame begins here")), id)
     }

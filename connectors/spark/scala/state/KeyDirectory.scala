@@ -2,7 +2,7 @@ package org.apache.spark.sql.cecstore.state
 
 import java.nio.{BufferUnderflowException, ByteBuffer, ByteOrder}
 import java.nio.charset.StandardCharsets.UTF_8
-import org.apache.spark.sql.cecstore.format.{BadFrame, Format, FramePlace, InBody, NewerFrame, Rows, RowsSummary}
+import org.apache.spark.sql.cecstore.format.{BadFrame, Format, FramePlace, NewerFrame, Rows, RowsSummary}
 import org.apache.spark.sql.cecstore.keys.{KeyRun, RowsTable, RunLayout}
 import org.apache.spark.sql.cecstore.log.FrameAt
 
@@ -26,7 +26,7 @@ private[state] object DirectoryEnd {
     DirectoryEnd(last.segment.id, last.byte, last.header.seq, last.runningCrc, last.header.inputUpto)
 }
 
-/** What a directory says of a frame: where it is, if its body can be read in parts, and what is known of its rows. */
+/** What a directory says of a frame: where it is, and what is known of its rows. */
 private[state] final case class DirectoryFrame(
     place: FramePlace, rows: RowsSummary, live: Array[Long], timedRows: Int, leastTimes: Array[Long], families: Array[Short])
 
@@ -70,10 +70,8 @@ private[state] object KeyDirectory {
   }
 
   private def addFrame(out: HeadBytes, rows: Rows, hasTimes: Boolean): Unit = {
-    val (place, of) = (Option(rows.place).getOrElse(FramePlace(Format.NoSegment, 0, 0, 0, null)), rows.summary)
-    val inBody = Option(place.inBody).getOrElse(InBody(-1, -1, -1, -1))
-    out.long(place.segment).long(place.byte).int(place.bodyBytes).int(place.rawBytes)
-    out.int(inBody.keys).int(inBody.keyLengths).int(inBody.values).int(inBody.valueLengths)
+    val (place, of) = (Option(rows.place).getOrElse(FramePlace(Format.NoSegment, 0, 0, 0, Format.CodecNone)), rows.summary)
+    out.long(place.segment).long(place.byte).int(place.bodyBytes).int(place.rawBytes).int(place.codec)
     out.int(of.count).int(of.liveCount).long(of.liveBytes).long(of.firstOffset).long(of.storedBytes)
     out.int(of.keyWidth).int(of.valueWidth).int(of.keyBytes).int(of.valueBytes)
     out.longs(rows.liveBits)
@@ -128,13 +126,12 @@ private[state] object KeyDirectory {
   }
 
   private def frame(in: ByteBuffer): DirectoryFrame = {
-    val (segment, byte, bodyBytes, rawBytes) = (in.getLong, in.getLong, in.getInt, in.getInt)
-    val inBody = InBody(in.getInt, in.getInt, in.getInt, in.getInt)
+    val place = FramePlace(in.getLong, in.getLong, in.getInt, in.getInt, in.getInt.toByte)
     val rows = RowsSummary(in.getInt, in.getInt, in.getLong, in.getLong, in.getLong, in.getInt, in.getInt, in.getInt, in.getInt)
     val live = longs(in)
     val (timedRows, leastTimes) = (in.getInt, longs(in))
     val families = if (in.getInt == 0) null else Array.fill(rows.count)(in.getShort)
-    DirectoryFrame(FramePlace(segment, byte, bodyBytes, rawBytes, if (inBody.keys < 0) null else inBody), rows, live, timedRows, leastTimes, families)
+    DirectoryFrame(place, rows, live, timedRows, leastTimes, families)
   }
 
   private def longs(in: ByteBuffer): Array[Long] = {
