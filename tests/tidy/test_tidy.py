@@ -62,7 +62,7 @@ ORDER = {
         reference_writer merging upkeep partitioned_queue earlier
     """,
     "scans": "filters scanner queue_scan",
-    "state_logs": "sizing segments tree versions families state_log",
+    "state_logs": "sizing segments tree versions families state_log key_directories",
     "operators": """
         taxonomy contract inputs keys aggregate join ordering stateless choosing acknowledging
         frame_builder recovery reprocessing runner checking

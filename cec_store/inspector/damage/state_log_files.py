@@ -9,6 +9,7 @@ from cec_store.inspector.damage.faults import Fault, Note
 from cec_store.inspector.damage.log_segment import LogSegment
 from cec_store.inspector.damage.queue_files import QueueFiles
 from cec_store.inspector.damage.segment_scan import SegmentScan
+from cec_store.state_logs.key_directories import is_key_directory, problem_of
 from cec_store.state_logs.segments import is_state_log
 from cec_store.state_logs.state_log import StateLog
 from cec_store.state_logs.tree import StateTree
@@ -28,10 +29,23 @@ class StateLogFiles:
         self.notes: list[Note] = []
         self.tree = StateTree(folder)
         for name in folder.names():
+            path = f"{folder.path}/{name}"
+            if is_key_directory(name):
+                self._check_directory(name, path)
+                continue
             # Hadoop's local file system keeps checksums in hidden files of its own.
             if segment_id_of(name) is None and not name.startswith((".", "_")):
-                path = f"{folder.path}/{name}"
                 self.notes.append(Note(path, 0, "not a file of this store"))
+
+    def _check_directory(self, name: str, path: str) -> None:
+        """Note damage: a load then reads the log instead, so that nothing is lost with the file."""
+        try:
+            problem = problem_of(self.folder, name)
+        except FileNotFoundError:
+            return  # maintenance has made a newer one
+        if problem is not None:
+            what = f"a key directory: {problem}; loads read the log instead, and it can be deleted"
+            self.notes.append(Note(path, 0, what))
 
     def segments(self) -> Iterator[LogSegment | Fault]:
         """The segments, ascending; a branch that was given up stands between others."""

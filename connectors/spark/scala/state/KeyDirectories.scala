@@ -57,10 +57,10 @@ private[cecstore] final class KeyDirectories(folder: SegmentFolder, files: KeyFi
         run.family -> ((table: RowsTable) => memory.placing(runOf(run, file, at, table, memory)))
       }
       val state = new LiveState(isOrdered, 0, memory)
-      state.beginWith(DirectoryState(directory.openWindows, directory.endOffset, rows, runs, directory.timesOf), inputs)
+      val bringAll = () => if (fills) LoggedFill.bring(lazily.reverse)
+      state.beginWith(DirectoryState(directory.openWindows, directory.endOffset, rows, runs, directory.timesOf), inputs, bringAll)
       CatchUp.follow(state, frames, s"the state of $store by its key directory")(_ => ())
       describedUpto = math.max(describedUpto, directory.endOffset)
-      if (fills) LoggedFill.bring(lazily.reverse)
       used.incrementAndGet()
       (state, frames.map(_.header.recordCount.toLong).sum)
     }
@@ -150,8 +150,8 @@ private[cecstore] object KeyDirectories {
   /** Whether rows are brought in the background; tests switch it off. */
   @volatile private[cecstore] var fills = true
   private val Tried, Kept = 2
-  /** One in so many keys must have changed: a directory takes about ten bytes a key. */
-  private val ChangedPart = 4
+  /** One in so many keys must have changed: a directory takes ten to twelve bytes a key. */
+  private val ChangedPart = 8
   private val PieceBytes = 1 << 20
 }
 

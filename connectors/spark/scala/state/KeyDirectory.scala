@@ -40,7 +40,8 @@ private[state] final case class KeyDirectory(
     end: DirectoryEnd, openWindows: Long, endOffset: Long, timesOf: Option[String], frames: Seq[DirectoryFrame], runs: Seq[DirectoryRun]) {
   /** Where in the file the slots of each run begin. */
   def slotsAt(headBytes: Long): Seq[Long] =
-    runs.scanLeft(KeyDirectory.HeaderBytes + headBytes)((at, run) => at + run.layout.bytes + KeyDirectory.CrcBytes)
+    runs.scanLeft(KeyDirectory.HeaderBytes + headBytes)((at, run) => at + KeyDirectory.LengthBytes + run.layout.bytes + KeyDirectory.CrcBytes)
+      .map(_ + KeyDirectory.LengthBytes)
 }
 
 private[state] object KeyDirectory {
@@ -48,6 +49,7 @@ private[state] object KeyDirectory {
   private val Version: Short = 1
   val HeaderBytes = 24
   val CrcBytes = 4
+  val LengthBytes = 8
 
   /** The bytes of the file for the state at the end of `last`, piece by piece. */
   def encoded(last: FrameAt, state: DirectoryState): Iterator[Array[Byte]] = {
@@ -89,7 +91,8 @@ private[state] object KeyDirectory {
 
   private def sealedSlots(run: KeyRun): Iterator[Array[Byte]] = {
     val crc = new java.util.zip.CRC32C
-    run.slotBytes.map { bytes => crc.update(bytes); bytes } ++
+    Iterator(Format.littleEndian(new Array[Byte](LengthBytes)).putLong(run.layout.bytes).array) ++
+      run.slotBytes.map { bytes => crc.update(bytes); bytes } ++
       Iterator(() => Format.littleEndian(new Array[Byte](CrcBytes)).putInt(crc.getValue.toInt).array).map(_())
   }
 

@@ -40,6 +40,8 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
   private var timesOf: String = null
   /** Of rows that are still in the log; null where there are none. */
   private var inputs: LoggedInputs = null
+  /** Brings them all; the first version after the load does not wait for that. */
+  private var bringAll: () => Unit = null
 
   private var beforeVersion: Counters = null
   private var isCommitted = false
@@ -269,6 +271,7 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
     }
     isCommitted = true
     if (zones != null) zones.renew()
+    if (bringAll != null) { bringAll(); bringAll = null }
   }
 
   /** Back to where [[begin]] was called, before or after [[markCommitted]]. */
@@ -345,9 +348,14 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
     rows.dropFrom(rows.firstId)
   }
 
-  /** Begin with what a directory says, and nothing else. Raises CecLogException where there is no local room. */
-  private[state] def beginWith(said: DirectoryState, logged: LoggedInputs): Unit = {
+  /**
+   * Begin with what a directory says, and nothing else. Raises CecLogException where there is no local room.
+   *
+   * @param bring called once a version was made
+   */
+  private[state] def beginWith(said: DirectoryState, logged: LoggedInputs, bring: () => Unit): Unit = {
     inputs = logged
+    bringAll = bring
     timesOf = said.timesOf.orNull
     said.rows.foreach(rows.put)
     said.runs.foreach { case (family, run) => index.hashedOf(family).beginWith(run(rows)) }
