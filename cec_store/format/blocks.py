@@ -6,6 +6,7 @@ import itertools
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,19 +27,19 @@ from cec_store.format.schema import (
 from cec_store.format.zstd_frames import Inflater
 
 _BLOCK_BYTES = 16 << 10
-"""What a block is to have before compression."""
+"""Bytes of a block before compression, about."""
 _ROWS_MAX = 256
 _HEAD = struct.Struct("<qqI")
 """Timestamp and input of all rows, and how many rows a block has."""
 _END = np.dtype("<u4")
 _ENTRY = np.dtype([("stored", _END), ("image", _END)])
 _ROW_BYTES = 11
-"""Of a row in a block, beside its key, its value and its bit."""
+"""Bytes of a row in a block beside its key, its value and its bit."""
 
 
 @dataclass(frozen=True)
 class _Columns:
-    """Columns of a state log without what all rows have in common."""
+    """Columns of a state log but for what all rows have in common."""
 
     kinds: NDArray[np.uint8]
     families: NDArray[np.uint16]
@@ -172,7 +173,7 @@ def _columns_in(image: bytes, rows: int) -> _Columns:
 
 
 def _records(parts: list[_Columns], rows: int, timestamp_us: int, version: int) -> pa.RecordBatch:
-    def joined(name: str, of: str) -> NDArray[np.generic]:
+    def joined(name: str, of: str) -> NDArray[Any]:
         return np.concatenate([np.empty(0, of), *(getattr(part, name) for part in parts)])
 
     kinds = joined("kinds", "u1")
@@ -198,7 +199,7 @@ def _records(parts: list[_Columns], rows: int, timestamp_us: int, version: int) 
     return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
 
 
-def _binary(lengths: NDArray[np.generic], parts: list[bytes]) -> pa.Array:
+def _binary(lengths: NDArray[np.uint32], parts: list[bytes]) -> pa.Array:
     offsets = np.zeros(len(lengths) + 1, np.int32)
     np.cumsum(lengths, out=offsets[1:])
     data = pa.py_buffer(b"".join(parts))

@@ -12,6 +12,7 @@ from support.runs.counts import crash_cases
 from support.runs.planted_bugs import (
     BUGS,
     BUGS_OF_SCALA,
+    OF_DIRECTORIES,
     OF_DUE_ROWS,
     OF_HINTS,
     OF_KEY_RUNS,
@@ -79,6 +80,20 @@ RUN_BUGS = {
     "loads_keys_that_are_closed": NEWEST_FIRST,
     "takes_keys_of_one_hash_for_one_at_a_load": NEWEST_FIRST,
 }
+DIRECTORY_BUGS = {
+    "uses_a_directory_of_another_attempt": "a key directory of another attempt is not used",
+    "believes_a_damaged_index": "no damaged byte of a key directory is believed",
+    "takes_one_of_the_keys_that_look_alike": (
+        "rows of any lengths come out of the log as they were put"
+    ),
+    "takes_the_times_of_another_column": "a key directory says which rows can be due",
+    "goes_on_with_a_state_of_which_a_row_was_not_read": (
+        "a row that cannot be read fails its batch by name, and the state is loaded anew"
+    ),
+    "brings_a_block_to_the_place_of_another": (
+        "a load by a key directory reads no row before it is asked for"
+    ),
+}
 REPLICA_BUGS = (
     "uses_a_replica_of_another_lineage",
     "keeps_the_rows_of_a_version_that_a_replica_goes_back_from",
@@ -100,10 +115,11 @@ NEED_SPARK = {
     *OF_HINTS,
     *OF_LOCAL_ROWS,
     *OF_KEY_RUNS,
+    *OF_DIRECTORIES,
 }
 CAUGHT_BY = {
     **{bug: f"{RULE}[{fact}]" for bug, fact in (TRANSFORM_BUGS | JOINT_BUGS).items()},
-    **{bug: f"{RULE}[{fact}]" for bug, fact in (LOCAL_BUGS | RUN_BUGS).items()},
+    **{bug: f"{RULE}[{fact}]" for bug, fact in (LOCAL_BUGS | RUN_BUGS | DIRECTORY_BUGS).items()},
     **dict.fromkeys(REPLICA_BUGS, REPLICAS),
     **dict.fromkeys(OF_DUE_ROWS, DUE_ROWS),
     **dict.fromkeys(OF_HINTS, f"{WATERMARKS}::test_scans_read_what_may_be_due_and_no_more"),

@@ -34,6 +34,12 @@ _WarmLag = Annotated[int | None, typer.Option(help="Versions that a warm copy ma
 _WarmUps = Annotated[int | None, typer.Option(help="Copies that are loaded at a time; 0: all.")]
 
 
+_KeyDirectories = Annotated[
+    bool | None,
+    typer.Option("--key-directories", help="Keep an index of large states beside their logs."),
+]
+
+
 class ConfFormat(str, Enum):
     """Form in which settings are written."""
 
@@ -55,8 +61,7 @@ def conf_verb(
         float | None, typer.Option(help="Records to read at a load, as a multiple of live keys.")
     ] = None,
     extent_max_records: Annotated[
-        int | None,
-        count_option("Records to read at a load, as 1e6."),
+        int | None, count_option("Records to read at a load, as 1e6.")
     ] = None,
     check_time_ms: Annotated[
         int | None, typer.Option(help="Time of a commit that checkpoints may take.")
@@ -67,13 +72,7 @@ def conf_verb(
     memory_bytes: Annotated[
         str | None, typer.Option(help="Of rows in an executor's heap; the rest is in local files.")
     ] = None,
-    key_directories: Annotated[
-        bool | None,
-        typer.Option(
-            "--key-directories",
-            help="Keep an index of large states beside their logs.",
-        ),
-    ] = None,
+    key_directories: _KeyDirectories = None,
     replicas: _Replicas = None,
     replica_memory_bytes: _ReplicaMemory = None,
     replica_warm_lag_versions: _WarmLag = None,

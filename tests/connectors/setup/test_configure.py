@@ -108,6 +108,7 @@ def with_cec(spark: Any) -> Any:
         ("replicaMemoryBytes", "much", "replicaMemoryBytes = much: a size such as 64m is needed"),
         ("replicaWarmUps", "all", "replicaWarmUps = all: a whole number from 0 to 10000 is needed"),
         ("memoryBytes", "half", "memoryBytes = half: a size such as 64m is needed"),
+        ("keyDirectories", "maybe", "keyDirectories = maybe: true or false is needed"),
     ],
 )
 def test_query_with_a_wrong_setting_does_not_start(

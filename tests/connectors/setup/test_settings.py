@@ -129,6 +129,8 @@ def test_submitted_settings_are_those_of_spark_submit() -> None:
         ("replica_warm_lag_versions", 0, "replicaWarmLagVersions", "0"),
         ("replica_warm_ups", 2, "replicaWarmUps", "2"),
         ("memory_bytes", "1GiB", "memoryBytes", "1073741824"),
+        ("key_directories", True, "keyDirectories", "true"),
+        ("key_directories", False, "keyDirectories", "false"),
     ],
 )
 def test_value_is_written_as_spark_reads_it(
@@ -166,6 +168,7 @@ def test_value_is_written_as_spark_reads_it(
         ("replica_warm_lag_versions", -1, "0 to 1,000,000"),
         ("replica_warm_ups", 10_001, "0 to 10,000"),
         ("memory_bytes", -1, "0 to 1 PiB"),
+        ("key_directories", "yes", "True or False"),
     ],
 )
 def test_refusal_has_the_name_the_value_and_what_is_allowed(

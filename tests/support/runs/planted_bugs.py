@@ -449,11 +449,36 @@ OF_KEY_RUNS = {
 """In the run of an index that the heap has no room for. One compilation serves them all."""
 
 
+OF_DIRECTORIES = {
+    "uses_a_directory_of_another_attempt": (
+        "state/KeyDirectory.scala",
+        "frame.segment.id == segment && frame.byte == byte && frame.runningCrc == runningCrc",
+        "true",
+    ),
+    "believes_a_damaged_index": (
+        "state/KeyDirectories.scala",
+        "Format.littleEndian(sealed_).getInt(0) != crc.getValue.toInt", "false",
+    ),
+    "takes_one_of_the_keys_that_look_alike": (_RUN, "only != Nowhere", "false"),
+    "takes_the_times_of_another_column": (
+        "state/LiveState.scala", "timesOf != time.name", "timesOf == null"
+    ),
+    "goes_on_with_a_state_of_which_a_row_was_not_read": (
+        "state/Instance.scala", "isLost_ || state.isBroken", "isLost_"
+    ),
+    "brings_a_block_to_the_place_of_another": (
+        "log/LoggedBytes.scala", "room.write(table.images(block), image, image.length)",
+        "room.write(0, image, image.length)",
+    ),
+}  # fmt: skip
+"""In key directories, and in rows that come out of the log when they are asked for."""
+
+
 def _one_of(bugs: Mapping[str, tuple[str, str, str]], name: str) -> Callable[[], None]:
     return lambda: provider.plant_one_of(bugs, name)
 
 
-BUGS_OF_SCALA = (OF_DUE_ROWS, OF_HINTS, OF_LOCAL_ROWS, OF_KEY_RUNS)
+BUGS_OF_SCALA = (OF_DUE_ROWS, OF_HINTS, OF_LOCAL_ROWS, OF_KEY_RUNS, OF_DIRECTORIES)
 BUGS |= {name: _one_of(bugs, name) for bugs in BUGS_OF_SCALA for name in bugs}
 BUGS |= planted_in_commits.BUGS
 

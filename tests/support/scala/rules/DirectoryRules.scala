@@ -8,7 +8,7 @@ import scala.util.Using
 
 import org.apache.spark.sql.cecstore.CecLogException
 import org.apache.spark.sql.cecstore.format.{Blocks, Format, Rows}
-import org.apache.spark.sql.cecstore.keys.{KeyIndex, KeyRun}
+import org.apache.spark.sql.cecstore.keys.{HashIndex, KeyIndex, KeyRun}
 import org.apache.spark.sql.cecstore.log.{Base, FrameAt, LoggedBytes, SegmentFolder, SegmentWriter, StateLog}
 import org.apache.spark.sql.cecstore.state.{ExtentTarget, Instance, KeyDirectories, LiveState, RowMemory, RowTime, StateLoader, Zones}
 
@@ -119,8 +119,15 @@ object DirectoryRules {
     log.check("taken back", state)
   }
 
-  private def lengths(setting: Setting): Unit = withSettings {
-    val log = new Written(Files.createDirectory(setting.folder.resolve("log")), ragged = true)
+  /** Also with keys that look alike. */
+  private def lengths(setting: Setting): Unit = for (bits <- Seq(-1, ModelRun.FourBits)) withSettings {
+    val before = HashIndex.hashBits
+    HashIndex.hashBits = bits
+    try lengths(Files.createDirectory(setting.folder.resolve(s"log$bits"))) finally HashIndex.hashBits = before
+  }
+
+  private def lengths(folder: Path): Unit = {
+    val log = new Written(folder, ragged = true)
     log.describe()
     (1 to 3).foreach(n => log.next(Versions + n))
     log.check("some versions later", log.load().get)
