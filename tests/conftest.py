@@ -77,6 +77,7 @@ SPARK_FILES = (
     "connectors/queues/test_spark_partitions.py",
     "connectors/provider/test_folders.py",
     "connectors/checkpoint/test_spark_read_state.py",
+    "connectors/checkpoint/test_spark_key_directories.py",
     "connectors/provider/test_vectors.py",
     "connectors/provider/test_races.py",
     "connectors/provider/test_replicas.py",

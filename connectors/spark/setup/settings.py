@@ -45,6 +45,7 @@ class Setting:
     allowed: str
     as_text: Callable[[object], str | None]
     """None: not allowed. May raise TypeError, ValueError or OverflowError to say the same."""
+    is_flag: bool = False
 
     def text(self, value: object) -> str:
         """The value as Spark gets it.
@@ -53,7 +54,7 @@ class Setting:
             ValueError: it is not allowed; says what is.
         """
         try:
-            text = None if isinstance(value, bool) else self.as_text(value)
+            text = self.as_text(value) if isinstance(value, bool) == self.is_flag else None
         except (TypeError, ValueError, OverflowError):
             text = None
         if text is None:
@@ -112,8 +113,8 @@ def _mode(value: object) -> str | None:
     return str(value) if value in ("commit", "none") else None
 
 
-def _flag(value: object) -> str | None:
-    return str(value).lower() if isinstance(value, bool) else None
+def _flag(value: object) -> str:
+    return str(value).lower()
 
 
 def _sparks_flag(text: str) -> bool:
@@ -144,7 +145,7 @@ SETTINGS = (
         "0 to 1 PiB, in bytes or like '512m' or '512MiB'",
         _bytes(0, 1 << 50),
     ),
-    Setting("key_directories", "keyDirectories", "True or False", _flag),
+    Setting("key_directories", "keyDirectories", "True or False", _flag, is_flag=True),
     Setting("replicas", "replicas", "0 to 100 (executors)", _whole(0, 100)),
     Setting(
         "replica_memory_bytes",
