@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +22,7 @@ from cec_store.format.schema import (
     RecordKind,
     input_column,
 )
-from cec_store.format.zstd_frames import Inflater
+from cec_store.format.zstd_frames import check_claims
 
 _BLOCK_BYTES = 16 << 10
 """Bytes of a block before compression, about."""
@@ -123,7 +121,7 @@ def unpack(stored: pa.Buffer, raw_bytes: int, rows: int) -> pa.RecordBatch:
 
     Raises:
         BadHeader: a block lies outside of the body, or does not hold what it is to hold.
-        zstandard.ZstdError: a block is no sound zstd frame, or fails its checksum.
+        OSError, zstandard.ZstdError: a block is no sound zstd frame, or fails its checksum.
     """
     data = memoryview(stored)
     if len(data) < _HEAD.size:
@@ -135,72 +133,110 @@ def unpack(stored: pa.Buffer, raw_bytes: int, rows: int) -> pa.RecordBatch:
     if len(data) < table_end:
         raise BadHeader(f"body: no room for the table of {rows} rows")
     table = np.frombuffer(data[_HEAD.size : table_end], _ENTRY)
-    places = [table_end, *(table["stored"].astype(np.int64) + table_end).tolist()]
-    images = [0, *table["image"].tolist()]
-    rising = all(a < b for ends in (places, images) for a, b in itertools.pairwise(ends))
-    if not rising or places[-1] != len(data) or images[-1] != raw_bytes:
+    places = np.concatenate([[0], table["stored"].astype(np.int64)]) + table_end
+    images = np.concatenate([[0], table["image"].astype(np.int64)])
+    is_rising = (np.diff(places) > 0).all() and (np.diff(images) > 0).all()
+    if not is_rising or places[-1] != len(data) or images[-1] != raw_bytes:
         raise BadHeader(f"body: the ends of its {len(table)} blocks are not those of its bytes")
-    inflater = Inflater()
-    sizes = [min(rows_per_block, rows - start) for start in range(0, rows, rows_per_block)]
-    parts = [
-        _columns_in(inflater.inflate(data[place:end], image_end - image), size)
-        for (place, end), (image, image_end), size in zip(
-            itertools.pairwise(places), itertools.pairwise(images), sizes, strict=True
-        )
-    ]
-    return _records(parts, rows, timestamp_us, version)
+    raw = _inflated(stored.slice(table_end), places - table_end, images)
+    columns = _columns_in(memoryview(raw), images, rows, rows_per_block)
+    return _records(columns, timestamp_us, version)
 
 
-def _columns_in(image: bytes, rows: int) -> _Columns:
-    bits = (rows + 7) // 8
-    keys_at = rows * _ROW_BYTES + bits
-    if len(image) < keys_at:
-        raise BadHeader(f"body: a block of {len(image)} bytes has no room for {rows} rows")
-    lengths = np.frombuffer(image, _END, 2 * rows, 3 * rows + bits)
-    values_at = keys_at + int(lengths[:rows].sum(dtype=np.int64))
-    if values_at + int(lengths[rows:].sum(dtype=np.int64)) != len(image):
-        raise BadHeader(f"body: the {rows} rows of a block do not take its {len(image)} bytes")
-    renewed = np.frombuffer(image, np.uint8, bits, 3 * rows)
-    return _Columns(
-        np.frombuffer(image, np.uint8, rows),
-        np.frombuffer(image, "<u2", rows, rows),
-        np.unpackbits(renewed, count=rows, bitorder="little").astype(np.bool_),
-        lengths[:rows],
-        lengths[rows:],
-        image[keys_at:values_at],
-        image[values_at:],
+def _inflated(blocks: pa.Buffer, places: NDArray[np.int64], images: NDArray[np.int64]) -> pa.Buffer:
+    """All images in one call, after each block was asked what it claims to be."""
+    view, starts, sizes = memoryview(blocks), places.tolist(), np.diff(images).tolist()
+    for start, end, size in zip(starts, starts[1:], sizes, strict=False):
+        check_claims(view[start:end], size)
+    if not sizes:
+        return pa.py_buffer(b"")
+    return pa.Codec("zstd").decompress(blocks, decompressed_size=int(images[-1]))
+
+
+def _columns_in(
+    raw: memoryview, images: NDArray[np.int64], rows: int, rows_per_block: int
+) -> _Columns:
+    """Columns of all blocks, whose images end at these bytes."""
+    blocks = len(images) - 1
+    last = rows - (blocks - 1) * rows_per_block
+    parts: tuple[list[memoryview], ...] = ([], [], [], [], [])
+    starts = images.tolist()
+    for block in range(blocks):
+        n = rows_per_block if block < blocks - 1 else last
+        at = starts[block]
+        for part, size in zip(parts, (n, 2 * n, (n + 7) // 8, 4 * n, 4 * n), strict=True):
+            part.append(raw[at : at + size])
+            at += size
+        if at > starts[block + 1]:
+            raise BadHeader(f"body: block {block} has no room for {n} rows")
+    kinds, families, bits, key_lengths, value_lengths = (b"".join(part) for part in parts)
+    columns = _Columns(
+        np.frombuffer(kinds, np.uint8),
+        np.frombuffer(families, "<u2"),
+        _flags(bits, rows, rows_per_block),
+        np.frombuffer(key_lengths, _END),
+        np.frombuffer(value_lengths, _END),
+        b"",
+        b"",
     )
+    keys, values = _bytes_in(raw, columns, images, rows_per_block)
+    return replace(columns, keys=keys, values=values)
 
 
-def _records(parts: list[_Columns], rows: int, timestamp_us: int, version: int) -> pa.RecordBatch:
-    def joined(name: str, of: str) -> NDArray[Any]:
-        return np.concatenate([np.empty(0, of), *(getattr(part, name) for part in parts)])
+def _flags(bits: bytes, rows: int, rows_per_block: int) -> NDArray[np.bool_]:
+    """One flag for each row; in ``bits`` each block begins with a byte."""
+    width = 8 * ((rows_per_block + 7) // 8)
+    flags = np.unpackbits(np.frombuffer(bits, np.uint8), bitorder="little")
+    padded = np.zeros(-(-rows // rows_per_block) * width, np.uint8)
+    padded[: len(flags)] = flags
+    return padded.reshape(-1, width)[:, :rows_per_block].ravel()[:rows].astype(np.bool_)
 
-    kinds = joined("kinds", "u1")
+
+def _bytes_in(
+    raw: memoryview, columns: _Columns, images: NDArray[np.int64], rows_per_block: int
+) -> tuple[bytes, bytes]:
+    """Keys and values of all blocks, which fill what the rest of a block leaves."""
+    rows = len(columns.kinds)
+    firsts = np.arange(0, rows, rows_per_block)
+    sizes = np.diff(np.append(firsts, rows))
+    starts = images[:-1] + sizes * _ROW_BYTES + (sizes + 7) // 8
+    key_bytes, value_bytes = (
+        np.add.reduceat(lengths.astype(np.int64), firsts) if rows else np.empty(0, np.int64)
+        for lengths in (columns.key_lengths, columns.value_lengths)
+    )
+    middles = starts + key_bytes
+    if (middles + value_bytes != images[1:]).any():
+        raise BadHeader("body: the rows of a block do not take its bytes")
+    places = list(zip(starts.tolist(), middles.tolist(), images[1:].tolist(), strict=True))
+    keys = b"".join([raw[start:middle] for start, middle, _ in places])
+    return keys, b"".join([raw[middle:end] for _, middle, end in places])
+
+
+def _records(columns: _Columns, timestamp_us: int, version: int) -> pa.RecordBatch:
+    kinds, rows = columns.kinds, len(columns.kinds)
     if ((kinds < RecordKind.OPEN) | (kinds > RecordKind.RESULT)).any():
         raise BadHeader("body: a record of a kind that no state log has")
-    keys = _binary(joined("key_lengths", "<u4"), [part.keys for part in parts])
-    values = _binary(joined("value_lengths", "<u4"), [part.values for part in parts])
     schema = STATE_SCHEMA.arrow
-    is_closed = pa.array(kinds == RecordKind.RESULT)
-    columns = {
+    keys = _binary(columns.key_lengths, columns.keys)
+    values = _binary(columns.value_lengths, columns.values)
+    arrays = {
         KIND: pa.array(kinds),
         TIMESTAMP: pa.array(np.full(rows, timestamp_us)).cast(TIMESTAMP_TYPE),
         input_column(0): pa.array(np.full(rows, version)),
         KEY: pa.StructArray.from_arrays(
-            [pa.array(joined("families", "<u2")), keys], fields=list(schema.field(KEY).type)
+            [pa.array(columns.families), keys], fields=list(schema.field(KEY).type)
         ),
         STATE: pa.StructArray.from_arrays(
-            [values, pa.array(joined("renewed", "?"))],
+            [values, pa.array(columns.renewed)],
             fields=list(schema.field(STATE).type),
-            mask=is_closed,
+            mask=pa.array(kinds == RecordKind.RESULT),
         ),
     }
-    return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
+    return pa.RecordBatch.from_arrays([arrays[name] for name in schema.names], schema=schema)
 
 
-def _binary(lengths: NDArray[np.uint32], parts: list[bytes]) -> pa.Array:
+def _binary(lengths: NDArray[np.uint32], data: bytes) -> pa.Array:
     offsets = np.zeros(len(lengths) + 1, np.int32)
     np.cumsum(lengths, out=offsets[1:])
-    data = pa.py_buffer(b"".join(parts))
-    return pa.Array.from_buffers(pa.binary(), len(lengths), [None, pa.py_buffer(offsets), data])
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    return pa.Array.from_buffers(pa.binary(), len(lengths), buffers)

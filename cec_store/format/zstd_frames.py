@@ -17,7 +17,7 @@ def inflate(stored: pa.Buffer, raw_bytes: int) -> pa.Buffer:
         BadHeader: the frame itself claims another size, or too large a window.
         OSError, zstandard.ZstdError: it is no such frame.
     """
-    _check_claims(stored, raw_bytes)
+    check_claims(stored, raw_bytes)
     return pa.Codec("zstd").decompress(stored, decompressed_size=raw_bytes)
 
 
@@ -30,13 +30,14 @@ class Inflater:
     def __init__(self) -> None:
         self._decompressor = zstandard.ZstdDecompressor()
 
-    def inflate(self, stored: pa.Buffer | memoryview, raw_bytes: int) -> bytes:
+    def inflate(self, stored: pa.Buffer, raw_bytes: int) -> bytes:
         """Decompress one zstd frame of exactly so many bytes; raises as :func:`inflate` does."""
-        _check_claims(stored, raw_bytes)
+        check_claims(stored, raw_bytes)
         return self._decompressor.decompress(stored, allow_extra_data=False)
 
 
-def _check_claims(stored: pa.Buffer | memoryview, raw_bytes: int) -> None:
+def check_claims(stored: pa.Buffer | memoryview, raw_bytes: int) -> None:
+    """Check what a zstd frame says of itself; raises as :func:`inflate` does."""
     claims = zstandard.get_frame_parameters(stored)
     window = claims.window_size
     if claims.content_size != raw_bytes or (window > _WINDOW_BYTES_MAX and window > raw_bytes):

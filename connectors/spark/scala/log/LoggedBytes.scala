@@ -50,30 +50,53 @@ private[cecstore] final class LoggedBytes(inputs: LoggedInputs, place: FramePlac
   override def localBytes: Long = hereBytes.get
   override def letGo(): Unit = synchronized { isOver = true }
 
-  override def keyAt(row: Int): Long = keyStart(row, placesOf(row))
-  override def keyLength(row: Int): Int = lengthOf(row, placesOf(row).keyLengths)
-  override def valueLength(row: Int): Int = lengthOf(row, placesOf(row).valueLengths)
+  override def keyAt(row: Int): Long = { val in = blockOf(row); room.address + in.keys + in.keyEnds.start(row) }
+  override def keyLength(row: Int): Int = blockOf(row).keyEnds.length(row)
+  override def valueLength(row: Int): Int = blockOf(row).valueEnds.length(row)
   override def valueAt(row: Int): Long = {
-    val (places, last) = (placesOf(row), rowsOf(row) - 1)
-    room.address + places.keys + endOf(last, places.keyLengths) + startOf(row, places.valueLengths)
+    val in = blockOf(row)
+    room.address + in.keys + in.keyEnds.all + in.valueEnds.start(row)
   }
 
-  private def keyStart(row: Int, places: ImagePlaces): Long = room.address + places.keys + startOf(row, places.keyLengths)
-
-  /** Where in the room the parts of the row's block are, which then is here. */
-  private def placesOf(row: Int): ImagePlaces = {
+  /** The row's block, which then is here. */
+  private def blockOf(row: Int): Here = {
     if (row < 0 || row >= rows.count) throw new IndexOutOfBoundsException(s"row $row of ${rows.count}")
     if (here == null) open()
     val block = row / table.rowsPerBlock
     if (!isHere(block)) fetch(block)
-    new ImagePlaces(table.images(block), rowsOf(row))
+    new Here(block)
   }
 
-  private def rowsOf(row: Int): Int = math.min(table.rowsPerBlock, rows.count - row / table.rowsPerBlock * table.rowsPerBlock)
-  // In an image that is here, lengths have become ends.
-  private def endOf(rowInBlock: Int, ends: Int): Int = Platform.getInt(null, room.address + ends + rowInBlock * 4L)
-  private def startOf(row: Int, ends: Int): Int = { val at = row % table.rowsPerBlock; if (at == 0) 0 else endOf(at - 1, ends) }
-  private def lengthOf(row: Int, ends: Int): Int = endOf(row % table.rowsPerBlock, ends) - startOf(row, ends)
+  private def rowsIn(block: Int): Int = math.min(table.rowsPerBlock, rows.count - block * table.rowsPerBlock)
+
+  /** A block in the room, in which lengths have become ends. */
+  private final class Here(block: Int) {
+    private val n = rowsIn(block)
+    private val places = new ImagePlaces(table.images(block), n)
+    val keys: Int = places.keys
+    private val bytes = table.images(block + 1) - keys
+    val keyEnds = new Ends(places.keyLengths, n, rows.keyWidth, bytes)
+    val valueEnds = new Ends(places.valueLengths, n, rows.valueWidth, bytes - keyEnds.all)
+  }
+
+  /**
+   * Where the keys or the values of a block end, which take so many bytes at most: a thread that comes late may read what others
+   * have put into the room since.
+   */
+  private final class Ends(at: Int, n: Int, width: Int, bytesMax: Int) {
+    private def end(rowInBlock: Int): Int = if (width >= 0) (rowInBlock + 1) * width else {
+      val end = Platform.getInt(null, room.address + at + rowInBlock * 4L)
+      if (end < 0 || end > bytesMax) throw new IndexOutOfBoundsException(s"row $rowInBlock of a block ends at $end of $bytesMax bytes")
+      end
+    }
+    def all: Int = end(n - 1)
+    def start(row: Int): Int = { val inBlock = row % table.rowsPerBlock; if (inBlock == 0) 0 else end(inBlock - 1) }
+    def length(row: Int): Int = {
+      val length = end(row % table.rowsPerBlock) - start(row)
+      if (length < 0) throw new IndexOutOfBoundsException(s"row $row ends before it begins")
+      length
+    }
+  }
 
   /** All that is not here yet; false once nobody asks any more. */
   def bringAll(): Boolean = {
@@ -98,16 +121,23 @@ private[cecstore] final class LoggedBytes(inputs: LoggedInputs, place: FramePlac
     if (isOver) throw new CecLogException("a thread of a task that has ended still reads its state")
     if (!isHere(block)) inputs.reading(place) {
       val image = Blocks.image(table, block, inputs.read(place, table.places(block), table.storedBytes(block)))
-      val n = rowsOf(block * table.rowsPerBlock)
-      val places = new ImagePlaces(0, n)
-      if (places.keys > image.length || toEnds(image, places.keyLengths, n) + toEnds(image, places.valueLengths, n) != image.length - places.keys) {
-        throw new BadFrame(s"body: the $n rows of block $block do not take its ${image.length} bytes")
-      }
+      check(block, image)
       room.write(table.images(block), image, image.length)
       here.set(block >>> 6, here.get(block >>> 6) | 1L << block)
       hereBytes.addAndGet(image.length)
       LoggedBytes.blocksRead.incrementAndGet()
     }
+  }
+
+  /** Make ends of the lengths in an image, which have to be as the directory says. */
+  private def check(block: Int, image: Array[Byte]): Unit = {
+    val n = rowsIn(block)
+    val places = new ImagePlaces(0, n)
+    def isOf(width: Int, bytes: Long): Boolean = width < 0 || bytes == n.toLong * width
+    val isRoom = places.keys <= image.length
+    val (keys, values) = if (isRoom) (toEnds(image, places.keyLengths, n), toEnds(image, places.valueLengths, n)) else (0L, 0L)
+    val isSound = isRoom && keys + values == image.length - places.keys && isOf(rows.keyWidth, keys) && isOf(rows.valueWidth, values)
+    if (!isSound) throw new BadFrame(s"body: the $n rows of block $block do not take its ${image.length} bytes")
   }
 
   /** Make ends of lengths; returns the last one. */
