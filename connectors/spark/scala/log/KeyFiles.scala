@@ -13,7 +13,7 @@ private[cecstore] trait KeyFiles {
   def names(): Seq[String]
   /** Raises FileNotFoundException. */
   def open(name: String): SegmentInput
-  /** Make the file with these bytes, or leave none. They are not synced. */
+  /** Make the file with these bytes, which are not synced. What a process that is gone has left unfinished goes. */
   def create(name: String, bytes: Iterator[Array[Byte]]): Unit
   def delete(name: String): Unit
 }
@@ -21,15 +21,19 @@ private[cecstore] trait KeyFiles {
 private[cecstore] object KeyFiles {
   val Suffix = ".keys"
   /** Of a file that is being written; a reader never sees it under its own name. */
-  private[log] def partOf(name: String): String = s".$name-${UUID.randomUUID}.part"
+  private[log] def partOf(name: String): String = s".$name-${UUID.randomUUID}$PartSuffix"
+  private[log] def isPart(name: String): Boolean = name.startsWith(".") && name.endsWith(PartSuffix)
+  private val PartSuffix = ".keys-part"
 }
 
 private[log] final class LocalKeyFiles(path: LocalPath) extends KeyFiles {
-  override def names(): Seq[String] = Option(path.toFile.list()).toSeq.flatten.filter(_.endsWith(KeyFiles.Suffix))
+  private def all: Seq[String] = Option(path.toFile.list()).toSeq.flatten
+  override def names(): Seq[String] = all.filter(_.endsWith(KeyFiles.Suffix))
   override def open(name: String): SegmentInput = new LocalInput(path.resolve(name).toString)
   override def delete(name: String): Unit = Files.deleteIfExists(path.resolve(name))
 
   override def create(name: String, bytes: Iterator[Array[Byte]]): Unit = {
+    all.filter(KeyFiles.isPart).foreach(delete)
     val part = path.resolve(KeyFiles.partOf(name))
     LocalFiles.make(part)
     try {
@@ -40,12 +44,14 @@ private[log] final class LocalKeyFiles(path: LocalPath) extends KeyFiles {
 }
 
 private[log] final class HadoopKeyFiles(fs: FileSystem, path: Path) extends KeyFiles {
-  override def names(): Seq[String] =
-    try fs.listStatus(path).toSeq.map(_.getPath.getName).filter(_.endsWith(KeyFiles.Suffix)) catch { case _: FileNotFoundException => Nil }
+  private def all: Seq[String] =
+    try fs.listStatus(path).toSeq.map(_.getPath.getName) catch { case _: FileNotFoundException => Nil }
+  override def names(): Seq[String] = all.filter(_.endsWith(KeyFiles.Suffix))
   override def open(name: String): SegmentInput = new HadoopInput(fs, fs.makeQualified(new Path(path, name)))
   override def delete(name: String): Unit = fs.delete(new Path(path, name), false)
 
   override def create(name: String, bytes: Iterator[Array[Byte]]): Unit = {
+    all.filter(KeyFiles.isPart).foreach(delete)
     val part = new Path(path, KeyFiles.partOf(name))
     try {
       Using.resource(fs.create(part, false))(out => bytes.foreach(out.write(_)))

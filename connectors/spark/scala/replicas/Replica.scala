@@ -96,6 +96,7 @@ private[cecstore] final class Replica(val key: StoreKey, isOrdered: Boolean) {
 
   /** Go to the end of this frame; none if the copy does not lead there, and then it is as it was. */
   private def reached(log: StateLog, last: FrameAt): Option[Progress] = {
+    if (state.isBroken) return None
     val isThere = isAt(log, standing, last)
     val isBefore = !isThere && before != null && isAt(log, before, last)
     val frames = if (isThere || isBefore) Some(Nil) else log.since(standing.base.seq, last)(standing.isEndOf(log, _))

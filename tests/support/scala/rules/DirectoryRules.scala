@@ -236,10 +236,12 @@ object DirectoryRules {
       Check.equal("directories", keyFiles(log.folder).size, math.min(n, 2))
       (1 to 3).foreach(more => log.next(n * 3 + more))
     }
+    val part = Files.write(log.folder.resolve(".some-name.keys-part"), Array[Byte](1))
     val gone = log.folder.resolve(f"${77L << 32}%020d-${1 << 20}%020d.keys")
     Files.write(gone, Array[Byte](1))
     log.check("by the newest that leads there", log.load(directories).get)
     log.describe(directories)
     Check.that("that of a segment which is gone stays", !Files.exists(gone))
+    Check.that("what a process has left unfinished stays", !Files.exists(part))
   }
 }
