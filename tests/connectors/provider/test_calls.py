@@ -42,21 +42,22 @@ def test_random_calls_give_what_a_map_gives(
 
 
 @pytest.mark.crash
+@pytest.mark.parametrize("families", [True, False], ids=["families", "one family"])
 def test_random_calls_give_what_a_map_gives_after_loads_by_key_directories(
-    tmp_path: Path, crash_count: Callable[[int, int], int]
+    tmp_path: Path, crash_count: Callable[[int, int], int], families: bool
 ) -> None:
     """Keys that look alike, versions that are taken back, rows in blocks of a key or two."""
-    seeds = crash_count(4, 200)
+    seeds = crash_count(8, 1_000)
     found = run_jvm(
-        "model", root=tmp_path, every=True, directories=True, tight=True, until=seeds, counted=True,
-        settings={f"{STORE}.cec.keyDirectories": "true"}, timeout_s=120 + 30 * seeds,
+        "model", root=tmp_path, families=families, v2="both", maintenance=True, directories=True,
+        tight=True, until=seeds, counted=True, settings={f"{STORE}.cec.keyDirectories": "true"},
+        timeout_s=120 + 10 * seeds,
     )  # fmt: skip
-    with_maintenance = [each for name, each in found.items() if "maintenance" in name]
-    assert len(with_maintenance) == 4
-    assert all(each["refused"] == 0 for each in found.values())
-    assert sum(each["directories"] for each in with_maintenance) > 4 * seeds
-    assert sum(each["byDirectory"] for each in with_maintenance) > 6 * seeds
-    assert sum(each["blocks"] for each in with_maintenance) > 50 * seeds
+    assert found["seeds"] == seeds
+    assert found["refused"] == 0
+    assert found["directories"] >= seeds
+    assert found["byDirectory"] > seeds
+    assert found["blocks"] > 5 * seeds
 
 
 @pytest.mark.crash
