@@ -150,13 +150,20 @@ private[cecstore] object Blocks {
         Platform.getInt(raw, Platform.BYTE_ARRAY_OFFSET + at.valueLengths + row * 4L))
       rows.keyEnds(from + row + 1) = sum(rows.keyEnds(from + row), key)
       rows.valueEnds(from + row + 1) = sum(rows.valueEnds(from + row), value)
-      if ((raw(at.renewed + (row >> 3)) & (1 << (row & 7))) != 0) rows.renewed((from + row) >> 3) = (rows.renewed((from + row) >> 3) | 1 << ((from + row) & 7)).toByte
       row += 1
     }
+    takeRenewed(rows, raw, at.renewed, from, n)
     val (keys, values) = (rows.keyEnds(from + n) - rows.keyEnds(from), rows.valueEnds(from + n) - rows.valueEnds(from))
     if (at.keys.toLong + keys + values != table.images(block + 1)) throw new BadFrame(
       s"body: the $n rows of block $block take $keys and $values bytes, and it has ${table.images(block + 1) - at.keys}")
   }
+
+  private def takeRenewed(rows: Rows, raw: Array[Byte], at: Int, from: Int, n: Int): Unit =
+    if ((from & 7) == 0) System.arraycopy(raw, at, rows.renewed, from >> 3, (n + 7) >> 3)
+    else (0 until n).foreach { row =>
+      val to = from + row
+      if ((raw(at + (row >> 3)) & (1 << (row & 7))) != 0) rows.renewed(to >> 3) = (rows.renewed(to >> 3) | 1 << (to & 7)).toByte
+    }
 
   private def sum(end: Int, length: Int): Int = {
     if (length < 0 || length > Int.MaxValue - end) throw new BadFrame(s"body: a key or value of $length bytes")
