@@ -87,22 +87,24 @@ def test_figures_of_large_state_are_those_of_the_newest_run() -> None:
     text = (BENCH / "RESULTS.md").read_text("utf-8")
     text = text.split("## `python bench/spark/large_state.py`")[1].split("\n## ")[0]
     lines = re.findall(
-        r"^(?:changelog|cec) .*load +([\d.]+) s, batch +(\d+) ms, restart +([\d.]+) s, "
+        r"^(?:changelog|cec|directories) .*load +([\d.]+) s, batch +(\d+) ms, restart +([\d.]+) s, "
         r"heap +(\d+) MB$",
         text,
         re.MULTILINE,
     )
-    assert len(lines) == 4
+    assert len(lines) == 6
     units = ("s", "ms", "s", "MB")
     known = [
         [f"{float(value):,.0f} {unit}" if value.isdigit() else f"{value} {unit}" for value in row]
-        for unit, row in zip(units, zip(*lines, strict=True), strict=True)
+        for of_query in (lines[:3], lines[3:])  # without a watermark, and with one
+        for unit, row in zip(units, zip(*of_query, strict=True), strict=True)
     ]
-    page = (DOCS / "why.md").read_text("utf-8")
-    names = ("ten batches", "such a batch", "a restart, to the end", "heap in use")
-    for name, row in zip(names, known, strict=True):
-        (shown,) = re.findall(rf"^\| {name}[^|]*\| (.+) \|$", page, re.MULTILINE)
-        assert [cell.strip("*") for cell in shown.split(" | ")] == row
+    page = (DOCS / "why.md").read_text("utf-8").split("(`spark/large_state.py`)")[1]
+    names = "ten batches|such a batch|a restart, to the end|heap in use"
+    rows = re.findall(
+        rf"^\| (?:with a watermark: )?(?:{names})[^|]*\| (.+) \|$", page, re.MULTILINE
+    )
+    assert [[cell.strip("*") for cell in row.split(" | ")] for row in rows] == known
 
 
 def test_figures_that_a_page_names_are_those_of_the_newest_run() -> None:
