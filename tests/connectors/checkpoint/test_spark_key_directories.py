@@ -37,11 +37,15 @@ def directories(spark: Any) -> Iterator[Any]:
         "spark.sql.shuffle.partitions": str(PARTITIONS),
         STORE + "maintenanceInterval": "300ms",
     }
+    before = {name: spark.conf.get(name, None) for name in (*settings, CHECKPOINT_FORMAT)}
     for name, value in settings.items():
         spark.conf.set(name, value)
     yield spark
-    for name in (*settings, CHECKPOINT_FORMAT):
-        spark.conf.unset(name)
+    for name, value in before.items():
+        if value is None:
+            spark.conf.unset(name)
+        else:
+            spark.conf.set(name, value)
     stores.stop()
     set_least_keys(spark, 1 << 16)
 
