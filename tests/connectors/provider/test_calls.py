@@ -55,8 +55,9 @@ def test_random_calls_give_what_a_map_gives_after_loads_by_key_directories(
     )  # fmt: skip
     assert found["seeds"] == seeds
     assert found["refused"] == 0
-    assert found["directories"] >= seeds
-    assert found["byDirectory"] > seeds
+    # Stores whose keys are in order have none.
+    assert 2 * found["directories"] > seeds
+    assert 2 * found["byDirectory"] > seeds
     assert found["blocks"] > 5 * seeds
 
 
