@@ -9,11 +9,13 @@ import org.apache.spark.unsafe.Platform
  * Where the blocks of a body are: behind its head, which has the time and the version of all rows, how many rows a block has, and
  * of each block where it ends as stored and as an image. docs/format.md §6, codec 2.
  *
+ * @param rows how many there are in all
  * @param places where each block begins in the body, and behind them where the last one ends
  * @param images the same of the images, one behind the other
  */
-private[cecstore] final case class BlockTable(rowsPerBlock: Int, places: Array[Int], images: Array[Int]) {
+private[cecstore] final case class BlockTable(rows: Int, rowsPerBlock: Int, places: Array[Int], images: Array[Int]) {
   def count: Int = places.length - 1
+  def rowsIn(block: Int): Int = math.min(rowsPerBlock, rows - block * rowsPerBlock)
   def imageBytes(block: Int): Int = images(block + 1) - images(block)
   def storedBytes(block: Int): Int = places(block + 1) - places(block)
 }
@@ -26,7 +28,8 @@ private[cecstore] object Blocks {
   /** A block is to have so many bytes before compression, and at most as many rows as a zone. Tests make them smaller. */
   @volatile private[cecstore] var blockBytes: Int = 16 << 10
   private val RowsMax = 256
-  private val HeadBytes = 20
+  /** Of the head of a body, without its table. */
+  val HeadBytes = 20
   private val EntryBytes = 8
   /** Of a row in a block, beside its key, its value and its bit. */
   private val RowBytes = 11
@@ -56,7 +59,7 @@ private[cecstore] object Blocks {
     }
     if (places(count) != bodyBytes || images(count) != rawBytes) throw new BadFrame(
       s"body: its $count blocks are ${places(count)} bytes of $bodyBytes, and ${images(count)} of $rawBytes before compression")
-    BlockTable(perBlock, places, images)
+    BlockTable(rows, perBlock, places, images)
   }
 
   /** Rows `from` until `until` as one body; rows from `renewedFrom` on are renewed footprints. */
@@ -129,14 +132,9 @@ private[cecstore] object Blocks {
       ZstdFrames.inflate(zstd, stored, table.places(block), table.storedBytes(block), raw, table.images(block), table.imageBytes(block))
     }
 
-  private def rowsOf(rows: Rows, table: BlockTable, block: Int): (Int, Int) = {
-    val from = block * table.rowsPerBlock
-    (from, math.min(rows.kinds.length, from + table.rowsPerBlock) - from)
-  }
-
   // Loops: a restart runs this code before it is compiled well.
   private def takeLengths(rows: Rows, raw: Array[Byte], table: BlockTable, block: Int): Unit = {
-    val (from, n) = rowsOf(rows, table, block)
+    val (from, n) = (block * table.rowsPerBlock, table.rowsIn(block))
     val at = new ImagePlaces(table.images(block), n)
     if (at.keys > table.images(block + 1)) throw new BadFrame(s"body: block $block has no room for $n rows")
     System.arraycopy(raw, at.kinds, rows.kinds, from, n)
@@ -171,7 +169,7 @@ private[cecstore] object Blocks {
   }
 
   private def takeBytes(rows: Rows, raw: Array[Byte], table: BlockTable, block: Int): Unit = {
-    val (from, n) = rowsOf(rows, table, block)
+    val (from, n) = (block * table.rowsPerBlock, table.rowsIn(block))
     val keysAt = new ImagePlaces(table.images(block), n).keys
     val keys = rows.keyEnds(from + n) - rows.keyEnds(from)
     System.arraycopy(raw, keysAt, rows.keys, rows.keyEnds(from), keys)

@@ -65,12 +65,15 @@ private[cecstore] final class HashIndex(rows: RowsTable, keysHint: Int) extends 
     else {
       val hash = hashOf(key, from, length)
       val slot = table.slotOf(hash, key, from, length)
-      val place = if (slot >= 0) Nowhere else run.placeOfKnown(hash, key, from, length)
-      val old = if (slot >= 0) table.reference(slot) else if (place != Nowhere) run.reference(place) else Absent
-      if (slot >= 0) table.set(slot, reference)
-      else if (place != Nowhere) replaceInRun(place, hash, reference)
-      else table.insert(slot, hash, reference, ~scans)
-      old
+      if (slot >= 0) {
+        val old = table.reference(slot)
+        table.set(slot, reference)
+        old
+      } else {
+        val place = run.placeOfKnown(hash, key, from, length)
+        if (place == Nowhere) table.insert(slot, hash, reference, ~scans) else replaceInRun(place, hash, reference)
+        if (place == Nowhere) Absent else run.reference(place)
+      }
     }
 
   private def replaceInRun(place: Int, hash: Int, reference: Long): Unit = {

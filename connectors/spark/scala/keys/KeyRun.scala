@@ -80,14 +80,10 @@ private[cecstore] final class KeyRun(rows: RowsTable, val entries: Int, val layo
   def replace(place: Int): Unit = { replaced(place >>> 6) |= 1L << place; replacedCount_ += 1 }
 
   /** The bytes of its slots, piece by piece. */
-  def slotBytes: Iterator[Array[Byte]] = {
-    val pieces = ((layout.bytes + PieceBytes - 1) / PieceBytes).toInt
-    Iterator.range(0, pieces).map { piece =>
-      val from = piece.toLong * PieceBytes
-      val bytes = new Array[Byte](math.min(PieceBytes.toLong, layout.bytes - from).toInt)
-      Platform.copyMemory(null, at + from, bytes, Platform.BYTE_ARRAY_OFFSET, bytes.length)
-      bytes
-    }
+  def slotBytes: Iterator[Array[Byte]] = pieces(layout.bytes) { (from, length) =>
+    val bytes = new Array[Byte](length)
+    Platform.copyMemory(null, at + from, bytes, Platform.BYTE_ARRAY_OFFSET, length)
+    bytes
   }
 
   /** One of those that read it does so no more. */
@@ -139,6 +135,13 @@ private[cecstore] object KeyRun {
   @volatile private[cecstore] var keysMin: Int = 1 << 16
 
   private val PieceBytes = 1 << 20
+
+  /** So many bytes piece by piece, each as `read` gives it, which takes where it begins and its length. */
+  def pieces(bytes: Long)(read: (Long, Int) => Array[Byte]): Iterator[Array[Byte]] =
+    Iterator.range(0, ((bytes + PieceBytes - 1) / PieceBytes).toInt).map { piece =>
+      val from = piece.toLong * PieceBytes
+      read(from, math.min(PieceBytes.toLong, bytes - from).toInt)
+    }
 
   /** A run of these slots, which others have written. Raises an IOException where there is no room for it. */
   def of(rows: RowsTable, entries: Int, layout: RunLayout, slotBytes: Iterator[Array[Byte]], space: LocalSpace): KeyRun = {

@@ -67,11 +67,9 @@ private[cecstore] final class LoggedBytes(inputs: LoggedInputs, place: FramePlac
     new Here(block)
   }
 
-  private def rowsIn(block: Int): Int = math.min(table.rowsPerBlock, rows.count - block * table.rowsPerBlock)
-
   /** A block in the room, in which lengths have become ends. */
   private final class Here(block: Int) {
-    private val n = rowsIn(block)
+    private val n = table.rowsIn(block)
     private val places = new ImagePlaces(table.images(block), n)
     val keys: Int = places.keys
     private val bytes = table.images(block + 1) - keys
@@ -110,7 +108,7 @@ private[cecstore] final class LoggedBytes(inputs: LoggedInputs, place: FramePlac
 
   private def open(): Unit = synchronized {
     if (here == null) inputs.reading(place) {
-      val perBlock = Blocks.rowsPerBlock(inputs.read(place, 0, math.min(LoggedBytes.FirstBytes, place.bodyBytes)))
+      val perBlock = Blocks.rowsPerBlock(inputs.read(place, 0, math.min(Blocks.HeadBytes, place.bodyBytes)))
       val head = inputs.read(place, 0, math.min(Blocks.headBytes(rows.count, perBlock), place.bodyBytes))
       table = Blocks.table(head, rows.count, place.bodyBytes, place.rawBytes)
       here = new AtomicLongArray((table.count + 63) >>> 6)
@@ -131,7 +129,7 @@ private[cecstore] final class LoggedBytes(inputs: LoggedInputs, place: FramePlac
 
   /** Make ends of the lengths in an image, which have to be as the directory says. */
   private def check(block: Int, image: Array[Byte]): Unit = {
-    val n = rowsIn(block)
+    val n = table.rowsIn(block)
     val places = new ImagePlaces(0, n)
     def isOf(width: Int, bytes: Long): Boolean = width < 0 || bytes == n.toLong * width
     val isRoom = places.keys <= image.length
@@ -157,7 +155,6 @@ private[cecstore] final class LoggedBytes(inputs: LoggedInputs, place: FramePlac
 private[cecstore] object LoggedBytes {
   /** In this process. */
   val blocksRead = new AtomicLong
-  private val FirstBytes = 20
 
   /** Raises an IOException where there is no room. */
   def in(space: LocalSpace, inputs: LoggedInputs, place: FramePlace, rows: RowsSummary): (LoggedBytes, LocalRoom) = {

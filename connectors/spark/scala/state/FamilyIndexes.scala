@@ -77,12 +77,8 @@ private[state] final class FamilyIndexes(rows: RowsTable, isOrdered: Int => Bool
     share.add(bytes - share.bytes)
   }
 
-  /** The families that have an index, if none of them is kept in order. */
-  def unordered: Option[Seq[(Int, HashIndex)]] = {
-    val all = indexes.indices.collect { case family if indexes(family) != null => family -> indexes(family) }
-    val hashed = all.collect { case (family, index: HashIndex) => family -> index }
-    Option.when(hashed.size == all.size)(hashed)
-  }
+  /** Each family with its index; none of them is kept in order. */
+  def allHashed: Seq[(Int, HashIndex)] = indexes.indices.filter(indexes(_) != null).map(family => family -> hashedOf(family))
 
   def isInOrder(family: Int): Boolean = apply(family).isInstanceOf[OrderedIndex]
   def endScans(): Unit = indexes.foreach { case ordered: OrderedIndex => ordered.endScans(); case _ => }

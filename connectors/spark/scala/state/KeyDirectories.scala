@@ -53,10 +53,10 @@ private[cecstore] final class KeyDirectories(folder: SegmentFolder, files: KeyFi
     log.since(directory.end.seq, last)(directory.end.isAt).map { frames =>
       val inputs = new LoggedInputs(folder)
       val (rows, lazily) = memory.placing(rowsOf(log, directory, inputs, memory))
-      val runs = directory.runs.zip(directory.slotsAt(headBytes)).map { case (run, at) =>
-        run.family -> ((table: RowsTable) => memory.placing(runOf(run, file, at, table, memory)))
-      }
       val state = new LiveState(isOrdered, 0, memory)
+      val runs = directory.runs.zip(directory.slotsAt(headBytes)).map { case (run, at) =>
+        run.family -> memory.placing(runOf(run, file, at, state.rows, memory))
+      }
       val bringAll = () => if (fills) LoggedFill.bring(lazily.reverse)
       state.beginWith(DirectoryState(directory.openWindows, directory.endOffset, rows, runs, directory.timesOf), inputs, bringAll)
       CatchUp.follow(state, frames, s"the state of $store by its key directory")(_ => ())
@@ -99,9 +99,8 @@ private[cecstore] final class KeyDirectories(folder: SegmentFolder, files: KeyFi
   private def runOf(run: DirectoryRun, file: SegmentInput, at: Long, table: RowsTable, memory: RowMemory): KeyRun = {
     val crc = new java.util.zip.CRC32C
     val bytes = run.layout.bytes
-    val pieces = Iterator.range(0, ((bytes + PieceBytes - 1) / PieceBytes).toInt).map { piece =>
-      val from = piece.toLong * PieceBytes
-      val read = file.read(at + from, math.min(PieceBytes.toLong, bytes - from).toInt)
+    val pieces = KeyRun.pieces(bytes) { (from, length) =>
+      val read = file.read(at + from, length)
       crc.update(read)
       read
     }
@@ -127,9 +126,9 @@ private[cecstore] final class KeyDirectories(folder: SegmentFolder, files: KeyFi
     val last = log.find(base.version, Some(base.uniqueId))
     val memory = RowMemory(0)
     val state = load(log, last, memory).map(_._1).getOrElse(StateLoader.load(log, last, isOrdered, store, memory))
-    try state.described(time).foreach { described =>
+    try {
       val name = DirectoryName(last.segment.id, last.header.seq)
-      files.create(name.text, KeyDirectory.encoded(last, described))
+      files.create(name.text, KeyDirectory.encoded(last, state.described(time)))
       logInfo(s"cec: ${folder.location}: wrote the key directory ${name.text} of version ${base.version}")
       written.incrementAndGet()
       forget(log)
@@ -152,7 +151,6 @@ private[cecstore] object KeyDirectories {
   private val Tried, Kept = 2
   /** One in so many keys must have changed: a directory takes ten to twelve bytes a key. */
   private val ChangedPart = 8
-  private val PieceBytes = 1 << 20
 }
 
 /** The name of a directory's file: the segment and the number of the frame at whose end it stands. */

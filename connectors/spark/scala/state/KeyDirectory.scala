@@ -14,7 +14,7 @@ import org.apache.spark.sql.cecstore.log.FrameAt
  * @param timesOf whose least times the rows have
  */
 private[state] final case class DirectoryState(
-    openWindows: Long, endOffset: Long, rows: Seq[Rows], runs: Seq[(Int, RowsTable => KeyRun)], timesOf: Option[String])
+    openWindows: Long, endOffset: Long, rows: Seq[Rows], runs: Seq[(Int, KeyRun)], timesOf: Option[String])
 
 /** The frame at whose end the state of a directory stands. */
 private[state] final case class DirectoryEnd(segment: Long, byte: Long, seq: Long, runningCrc: Int, version: Long) {
@@ -54,7 +54,6 @@ private[state] object KeyDirectory {
   /** The bytes of the file for the state at the end of `last`, piece by piece. */
   def encoded(last: FrameAt, state: DirectoryState): Iterator[Array[Byte]] = {
     val newest = state.rows.last.id
-    val runs = state.runs.map { case (family, run) => family -> run(null) }
     val out = new HeadBytes
     val end = DirectoryEnd.of(last)
     out.long(end.segment).long(end.byte).long(end.seq).int(end.runningCrc).long(end.version).long(state.openWindows).long(state.endOffset)
@@ -62,13 +61,13 @@ private[state] object KeyDirectory {
     out.int(times.length).bytes(times)
     out.int(state.rows.size)
     state.rows.foreach(addFrame(out, _, state.timesOf.nonEmpty))
-    out.int(runs.size)
-    runs.foreach { case (family, run) =>
+    out.int(state.runs.size)
+    state.runs.foreach { case (family, run) =>
       val layout = run.layout
       out.int(family).int(run.entries).int(layout.spread).int(layout.slots).int(newest - layout.firstId).int(layout.idBits).int(layout.rowBits)
     }
     val head = out.taken
-    Iterator(header(head), head) ++ runs.iterator.flatMap { case (_, run) => sealedSlots(run) }
+    Iterator(header(head), head) ++ state.runs.iterator.flatMap { case (_, run) => sealedSlots(run) }
   }
 
   private def addFrame(out: HeadBytes, rows: Rows, hasTimes: Boolean): Unit = {

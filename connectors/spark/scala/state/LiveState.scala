@@ -20,7 +20,7 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
   import KeyIndex.Absent
   import LiveState.Counters
 
-  private val rows = new RowsTable
+  private[state] val rows = new RowsTable
   private val index = new FamilyIndexes(rows, isOrdered, keysHint, memory)
   private val heap = new HeapParts(rows, memory)
   /** The oldest live row. */
@@ -329,17 +329,15 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
   def isBroken: Boolean = inputs != null && inputs.hasFailed
 
   /**
-   * What a directory says of the state at the end of a version, of which nothing has changed since; None where a family is kept in
-   * order. Raises CecLogException where there is no local room.
+   * What a directory says of the state at the end of a version, of which nothing has changed since; no family is kept in order.
+   * Raises CecLogException where there is no local room.
    *
    * @param time when rows are due, if that is asked for
    */
-  private[state] def described(time: Option[RowTime]): Option[DirectoryState] = index.unordered.map { hashed =>
+  private[state] def described(time: Option[RowTime]): DirectoryState = {
     time.foreach(notAfter(_, Zones.Least, () => ()))
-    memory.placing(DirectoryState(open, nextOffset, (rows.firstId to delta.id).map(rows(_)), hashed.map { case (family, keys) =>
-      val run = keys.asRun(memory.space())
-      family -> ((_: RowsTable) => run)
-    }, time.map(_.name)))
+    val runs = memory.placing(index.allHashed.map { case (family, keys) => family -> keys.asRun(memory.space()) })
+    DirectoryState(open, nextOffset, (rows.firstId to delta.id).map(rows(_)), runs, time.map(_.name))
   }
 
   /** Nobody uses it any more: its room in local files is free. */
@@ -358,7 +356,7 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
     bringAll = bring
     timesOf = said.timesOf.orNull
     said.rows.foreach(rows.put)
-    said.runs.foreach { case (family, run) => index.hashedOf(family).beginWith(run(rows)) }
+    said.runs.foreach { case (family, run) => index.hashedOf(family).beginWith(run) }
     open = said.openWindows
     loading = null
     nextOffset = said.endOffset
