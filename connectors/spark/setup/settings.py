@@ -46,6 +46,7 @@ class Setting:
     as_text: Callable[[object], str | None]
     """None: not allowed. May raise TypeError, ValueError or OverflowError to say the same."""
     is_flag: bool = False
+    """True where the value is True or False, which all others refuse."""
 
     def text(self, value: object) -> str:
         """The value as Spark gets it.

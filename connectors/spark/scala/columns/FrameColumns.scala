@@ -1,7 +1,7 @@
 package org.apache.spark.sql.cecstore.columns
 
 import scala.collection.mutable
-import org.apache.arrow.vector.types.pojo.{ArrowType, Field}
+import org.apache.arrow.vector.types.pojo.Field
 import org.apache.spark.sql.cecstore.format.{BadFrame, Format, FrameHeader}
 import org.apache.spark.sql.vectorized.ColumnVector
 import org.apache.spark.unsafe.Platform
