@@ -219,9 +219,8 @@ private[cecstore] final class Rows(val id: Int, rowsHint: Int, keyBytesHint: Int
     if (extent != null) extent.release()
   }
 
-  /** What a directory has of these rows, beside which of them are live. */
-  def summary: RowsSummary =
-    RowsSummary(count, liveCount, liveBytes, firstOffset, storedBytes, keyWidth, valueWidth, keyBytesUsed, valueBytesUsed)
+  def summary: RowsSummary = RowsSummary(count, firstOffset, storedBytes, keyWidth, valueWidth, keyBytesUsed, valueBytesUsed)
+  /** Bit i % 64 of word i / 64 says whether row i is live; no word behind the last live row. */
   def liveBits: Array[Long] = live.toLongArray
 
   /** Of rows that were decoded: these are live. */
@@ -288,8 +287,12 @@ private[cecstore] final case class FramePlace(segment: Long, byte: Long, bodyByt
 }
 
 /** What is known of a frame's rows without reading them; a width is -1 where lengths differ. */
-private[cecstore] final case class RowsSummary(count: Int, liveCount: Int, liveBytes: Long, firstOffset: Long, storedBytes: Long,
-  keyWidth: Int, valueWidth: Int, keyBytes: Int, valueBytes: Int)
+private[cecstore] final case class RowsSummary(
+  count: Int, firstOffset: Long, storedBytes: Long, keyWidth: Int, valueWidth: Int, keyBytes: Int, valueBytes: Int) {
+  def endOffset: Long = firstOffset + count
+  /** Bytes of a row's key and value, on average. */
+  def meanBytes: Long = if (count == 0) 0 else (keyBytes.toLong + valueBytes) / count
+}
 
 /** Keys and values that come out of the log to a local file when they are asked for; raises CecLogException. */
 private[cecstore] trait LazyBytes {
@@ -309,9 +312,10 @@ private[cecstore] object Rows {
   def lazily(id: Int, of: RowsSummary, live: Array[Long], bytes: LazyBytes, extent: Extent): Rows = {
     val rows = new Rows(id, 0, 0, 0)
     rows.count = of.count
-    rows.liveCount = of.liveCount
-    rows.liveBytes = of.liveBytes
-    rows.meanBytes = if (of.liveCount == 0) 0 else of.liveBytes / of.liveCount
+    rows.live = BitSet.valueOf(live)
+    rows.liveCount = rows.live.cardinality
+    rows.meanBytes = of.meanBytes
+    rows.liveBytes = rows.liveCount * of.meanBytes
     rows.firstOffset = of.firstOffset
     rows.storedBytes = of.storedBytes
     rows.kinds = null
@@ -321,7 +325,6 @@ private[cecstore] object Rows {
     rows.valueEnds = null
     rows.keys = null
     rows.values = null
-    rows.live = BitSet.valueOf(live)
     rows.lazily = bytes
     rows.extent = extent
     rows.keyBytes = of.keyBytes

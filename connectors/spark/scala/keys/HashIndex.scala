@@ -27,10 +27,7 @@ private[cecstore] final class HashIndex(rows: RowsTable, keysHint: Int) extends 
   override def memoryBytes: Long = table.memoryBytes + (if (run == null) 0 else run.memoryBytes)
   override def localBytes: Long = if (run == null) 0 else run.localBytes
 
-  private def hashOf(key: Array[Byte], from: Int, length: Int): Int = {
-    val hash = HashIndex.hash(key, from, length) & hashBits
-    if (hash >= 0 && hash < KeyTable.HashMin) hash + KeyTable.HashMin else hash
-  }
+  private def hashOf(key: Array[Byte], from: Int, length: Int): Int = HashIndex.counted(HashIndex.hash(key, from, length), hashBits)
 
   /** The run is asked first, because most keys are there: then the table is not read at all. */
   private def placeOf(hash: Int, key: Array[Byte], from: Int, length: Int): Int =
@@ -179,12 +176,6 @@ private[cecstore] final class HashIndex(rows: RowsTable, keysHint: Int) extends 
     failedAt = 0
   }
 
-  /** All keys as one run, of which every entry counts. Raises an IOException where there is no room for it. */
-  def asRun(space: LocalSpace): KeyRun = {
-    if (run == null || changes > 0) intoRun(space)
-    run
-  }
-
   /** Begin with the keys of a run, in an index that has none. */
   def beginWith(begun: KeyRun): Unit = {
     run = begun
@@ -212,6 +203,12 @@ private[cecstore] final class HashIndex(rows: RowsTable, keysHint: Int) extends 
 private[cecstore] object HashIndex {
   /** Which bits of hashes count. Tests leave few, so that keys look alike. */
   @volatile private[cecstore] var hashBits: Int = -1
+
+  /** What an index has of a hash: some values are taken. */
+  private[keys] def counted(hash: Int, bits: Int): Int = {
+    val left = hash & bits
+    if (left >= 0 && left < KeyTable.HashMin) left + KeyTable.HashMin else left
+  }
 
   def hash(key: Array[Byte], from: Int, length: Int): Int = {
     val at = Platform.BYTE_ARRAY_OFFSET + from.toLong

@@ -8,7 +8,7 @@ import org.apache.spark.unsafe.Platform
  * Hashes with their references, by the first bits of the hashes: of each share they come back in the order in which they were added.
  * A block is in the heap until it is full, then in a local file.
  */
-private[keys] final class HashShares(bits: Int, space: () => LocalSpace) {
+private[keys] final class HashShares(val bits: Int, space: () => LocalSpace) {
   import HashShares._
 
   private val hashes = new Array[Int](blockEntries)
@@ -65,6 +65,11 @@ private[keys] final class HashShares(bits: Int, space: () => LocalSpace) {
 private[cecstore] object HashShares {
   /** Three megabytes, and as much again while they are put in order. Tests lower it. */
   @volatile private[cecstore] var blockEntries: Int = 1 << 18
+  private val ShareKeys = 1 << 14
+  private val BitsMax = 10
+
+  /** By so many bits the processor's cache has room for a share of so many keys; at least one. */
+  private[keys] def bitsFor(keys: Int): Int = math.min(BitsMax, math.max(1, 32 - Integer.numberOfLeadingZeros(keys / ShareKeys)))
 
   /** @param starts where each share begins in the block, and the last one ends */
   private final case class Block(starts: Array[Int], extent: Extent, hashesAt: Long, referencesAt: Long)

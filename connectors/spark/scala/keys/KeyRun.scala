@@ -1,7 +1,7 @@
 package org.apache.spark.sql.cecstore.keys
 
 import java.util.Arrays
-import org.apache.spark.sql.cecstore.local.{Extent, LocalSpace, WriteBuffer}
+import org.apache.spark.sql.cecstore.local.{Extent, WriteBuffer}
 import org.apache.spark.unsafe.Platform
 
 /**
@@ -79,13 +79,6 @@ private[cecstore] final class KeyRun(rows: RowsTable, val entries: Int, val layo
   /** The entry counts no more: its key has a newer one above the run, or none. */
   def replace(place: Int): Unit = { replaced(place >>> 6) |= 1L << place; replacedCount_ += 1 }
 
-  /** The bytes of its slots, piece by piece. */
-  def slotBytes: Iterator[Array[Byte]] = pieces(layout.bytes) { (from, length) =>
-    val bytes = new Array[Byte](length)
-    Platform.copyMemory(null, at + from, bytes, Platform.BYTE_ARRAY_OFFSET, length)
-    bytes
-  }
-
   /** One of those that read it does so no more. */
   def letGo(): Unit = extent.release()
 
@@ -133,21 +126,6 @@ private[cecstore] object KeyRun {
   private[keys] val HashBytes = 4
   /** So many keys of a family have no run, and as many changes above one are not merged into it. Tests lower it. */
   @volatile private[cecstore] var keysMin: Int = 1 << 16
-
-  private val PieceBytes = 1 << 20
-
-  /** So many bytes piece by piece, each as `read` gives it, which takes where it begins and its length. */
-  def pieces(bytes: Long)(read: (Long, Int) => Array[Byte]): Iterator[Array[Byte]] =
-    Iterator.range(0, ((bytes + PieceBytes - 1) / PieceBytes).toInt).map { piece =>
-      val from = piece.toLong * PieceBytes
-      read(from, math.min(PieceBytes.toLong, bytes - from).toInt)
-    }
-
-  /** A run of these slots, which others have written. Raises an IOException where there is no room for it. */
-  def of(rows: RowsTable, entries: Int, layout: RunLayout, slotBytes: Iterator[Array[Byte]], space: LocalSpace): KeyRun = {
-    val (extent, at) = space.write(layout.bytes)(out => slotBytes.foreach(bytes => out.add(bytes, bytes.length)))
-    new KeyRun(rows, entries, layout, extent, at)
-  }
 
   private def has(bits: Array[Long], place: Int): Boolean = (bits(place >>> 6) & (1L << place)) != 0
 }

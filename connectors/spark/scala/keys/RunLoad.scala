@@ -1,6 +1,5 @@
 package org.apache.spark.sql.cecstore.keys
 
-import java.util.Arrays
 import org.apache.spark.sql.cecstore.local.LocalSpace
 
 /**
@@ -13,14 +12,11 @@ import org.apache.spark.sql.cecstore.local.LocalSpace
 private[keys] final class RunLoad(rows: RowsTable, keysHint: Int, space: () => LocalSpace) {
   import RunLoad._
 
-  private val added = new HashShares(bitsFor(keysHint), space)
+  private val added = new HashShares(HashShares.bitsFor(keysHint), space)
+  private val share = new SortedShares(added)
   /** Made once all are in. */
   private lazy val newest = new HashShares(0, space)
   private var size_ = 0
-  private var hashes = new Array[Int](0)
-  private var references = new Array[Long](0)
-  /** Of each row of a share its hash and, in the lower half, its number there. */
-  private var sorted = new Array[Long](0)
 
   /** Take in a row, or one that says that its key is gone. Raises an IOException where there is no room for it. */
   def add(hash: Int, reference: Long, isClosed: Boolean): Unit = added.add(hash, if (isClosed) ~reference else reference)
@@ -32,13 +28,14 @@ private[keys] final class RunLoad(rows: RowsTable, keysHint: Int, space: () => L
    */
   def finish(take: Long => Unit): Unit = {
     added.finish()
-    (0 until added.count).foreach { share =>
-      val count = sort(share)
+    (0 until added.count).foreach { number =>
+      val count = share.read(number)
+      val sorted = share.sorted
       var from = 0
       while (from < count) {
         var until = from + 1
         while (until < count && sorted(until) >>> 32 == sorted(from) >>> 32) until += 1
-        takeNewest(from, until, take)
+        takeNewest(sorted, from, until, take)
         from = until
       }
     }
@@ -46,28 +43,8 @@ private[keys] final class RunLoad(rows: RowsTable, keysHint: Int, space: () => L
     newest.finish()
   }
 
-  /** Read a share and put it in order: by hash, and among equal ones as they came. Returns how many rows it has. */
-  private def sort(share: Int): Int = {
-    val count = added.size(share)
-    if (count > sorted.length) {
-      hashes = new Array[Int](count)
-      references = new Array[Long](count)
-      sorted = new Array[Long](count)
-    }
-    var i = 0
-    added.foreach(share) { (hash, reference) =>
-      hashes(i) = hash
-      references(i) = reference
-      sorted(i) = hash.toLong << 32 | i
-      i += 1
-    }
-    // Hashes of a share have the same first bit, so that their order with and without sign is one.
-    Arrays.sort(sorted, 0, count)
-    count
-  }
-
   /** Of rows with one hash, take the first one of each key. They are mostly one, or of one key. */
-  private def takeNewest(from: Int, until: Int, take: Long => Unit): Unit = {
+  private def takeNewest(sorted: Array[Long], from: Int, until: Int, take: Long => Unit): Unit = {
     var firsts = from
     var next = from
     while (next < until) {
@@ -77,13 +54,14 @@ private[keys] final class RunLoad(rows: RowsTable, keysHint: Int, space: () => L
       if (i == firsts) {
         sorted(firsts) = sorted(next)
         firsts += 1
-        if (references(row) > 0) { newest.add(hashes(row), references(row)); size_ += 1; take(references(row)) }
+        val reference = share.reference(row)
+        if (reference > 0) { newest.add(share.hash(row), reference); size_ += 1; take(reference) }
       }
       next += 1
     }
   }
 
-  private def haveOneKey(a: Int, b: Int): Boolean = rows.haveOneKey(referenceOf(references(a)), referenceOf(references(b)))
+  private def haveOneKey(a: Int, b: Int): Boolean = rows.haveOneKey(referenceOf(share.reference(a)), referenceOf(share.reference(b)))
 
   /** How many keys there are. */
   def size: Int = size_
@@ -98,12 +76,6 @@ private[keys] final class RunLoad(rows: RowsTable, keysHint: Int, space: () => L
 }
 
 private object RunLoad {
-  private val ShareKeys = 1 << 14
-  private val BitsMax = 10
-
-  /** At least one bit. */
-  private def bitsFor(keys: Int): Int = math.min(BitsMax, math.max(1, 32 - Integer.numberOfLeadingZeros(keys / ShareKeys)))
-
   /** Of one that says whether its row is closed. */
   private def referenceOf(marked: Long): Long = if (marked > 0) marked else ~marked
 }

@@ -1,6 +1,5 @@
 package org.apache.spark.sql.cecstore.keys
 
-import java.util.Arrays
 import org.apache.spark.sql.cecstore.local.LocalSpace
 
 /** A new run of the keys of a table and of what counts in the run below it, if any: one pass over both, in which no row is read. */
@@ -17,7 +16,7 @@ private[keys] final class RunMerge(rows: RowsTable, table: KeyTable, run: Option
   /** Call with the hash and the reference of each key, in the order of hashes without sign. */
   private def foreach(each: (Long, Long) => Unit): Unit = {
     var i = 0
-    def above(hash: Long): Unit = while (i < sorted.length && sorted(i) >>> 32 <= hash) {
+    def above(hash: Long): Unit = while (i < table.size && sorted(i) >>> 32 <= hash) {
       each(sorted(i) >>> 32, table.reference(sorted(i).toInt))
       i += 1
     }
@@ -29,24 +28,10 @@ private[keys] final class RunMerge(rows: RowsTable, table: KeyTable, run: Option
   }
 
   private def inOrder(): Array[Long] = {
-    val shift = Integer.numberOfLeadingZeros(math.max(2, table.size)) + 1
-    val ends = new Array[Int]((1 << (32 - shift)) + 1)
-    table.foreach((hash, _) => ends((hash >>> shift).toInt + 1) += 1)
-    (1 until ends.length).foreach(bucket => ends(bucket) += ends(bucket - 1))
-    val sorted = new Array[Long](table.size)
-    // Each of them is then where its bucket ends.
-    table.foreach { (hash, slot) =>
-      val bucket = (hash >>> shift).toInt
-      sorted(ends(bucket)) = hash << 32 | slot
-      ends(bucket) += 1
-    }
-    var start = 0
-    (0 until ends.length - 1).foreach { bucket =>
-      // Hashes of a bucket have the same first bit, so that their order with and without sign is one.
-      if (ends(bucket) - start > 1) Arrays.sort(sorted, start, ends(bucket))
-      start = ends(bucket)
-    }
-    sorted
+    val entries = new Array[Long](table.size)
+    var i = 0
+    table.foreach { (hash, slot) => entries(i) = hash << 32 | slot; i += 1 }
+    new HashOrder().sort(entries, entries.length, common = 0)
   }
 }
 

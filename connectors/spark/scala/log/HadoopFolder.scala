@@ -32,7 +32,7 @@ private[cecstore] final class HadoopFolder(fs: FileSystem, path: Path, mayEndOth
       case e: IOException => if (settle(id)) new HadoopInput(fs, file(id)) else throw e
     }
 
-  override def keyFiles: Option[KeyFiles] = Some(new HadoopKeyFiles(fs, path))
+  override def derivedFiles: Option[DerivedFiles] = Some(new HadoopDerivedFiles(fs, path))
 
   override def settle(id: Long): Boolean = fs match {
     case leases: LeaseRecoverable if mayEndOthers && !writing.contains(file(id)) && !leases.isFileClosed(file(id)) =>

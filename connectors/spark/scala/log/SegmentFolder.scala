@@ -28,8 +28,8 @@ private[cecstore] trait SegmentFolder {
    * synced can be read. False if there was nothing to do.
    */
   def settle(id: Long): Boolean = false
-  /** Files of keys beside the segments; none where no one keeps any. */
-  def keyFiles: Option[KeyFiles] = None
+  /** Files beside the segments that are derived from them; none where no one keeps any. */
+  def derivedFiles: Option[DerivedFiles] = None
   def pathOf(id: Long): String = s"$location/${SegmentFolder.name(id)}"
 }
 
@@ -82,7 +82,7 @@ private[cecstore] final class LocalFolder(path: LocalPath) extends SegmentFolder
   override def sizes(): Map[Long, Long] = list().map(id => id -> new File(pathOf(id)).length).toMap
 
   override def open(id: Long): SegmentInput = new LocalInput(pathOf(id))
-  override def keyFiles: Option[KeyFiles] = Some(new LocalKeyFiles(path))
+  override def derivedFiles: Option[DerivedFiles] = Some(new LocalDerivedFiles(path))
 
   override def create(id: Long, bytes: Iterator[Array[Byte]], sync: Boolean): SegmentOutput = {
     val holders = LocalFolder.made(path)

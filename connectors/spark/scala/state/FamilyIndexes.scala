@@ -39,8 +39,6 @@ private[state] final class FamilyIndexes(rows: RowsTable, isOrdered: Int => Bool
     case _ => throw new IllegalStateException(s"the keys of family $family are kept in order")
   }
 
-  def letGo(): Unit = indexes.filter(_ != null).foreach(_.letGo())
-
   private def hashed(family: Int): HashIndex = {
     val index = new HashIndex(rows, if (family == Format.DefaultFamily && !isSorting) keysHint else 0)
     if (isSorting) index.beginLoad(keysHint, memory.space)
@@ -76,9 +74,6 @@ private[state] final class FamilyIndexes(rows: RowsTable, isOrdered: Int => Bool
     indexes.foreach { case hashed: HashIndex => bytes += hashed.memoryBytes; case _ => }
     share.add(bytes - share.bytes)
   }
-
-  /** Each family with its index; none of them is kept in order. */
-  def allHashed: Seq[(Int, HashIndex)] = indexes.indices.filter(indexes(_) != null).map(family => family -> hashedOf(family))
 
   def isInOrder(family: Int): Boolean = apply(family).isInstanceOf[OrderedIndex]
   def endScans(): Unit = indexes.foreach { case ordered: OrderedIndex => ordered.endScans(); case _ => }

@@ -1,145 +1,183 @@
 package org.apache.spark.sql.cecstore.state
 
 import java.io.IOException
-import java.util.concurrent.atomic.AtomicLong
+import java.util.concurrent.atomic.{AtomicLong, AtomicReference}
+import scala.collection.mutable
 import scala.util.Using
 import scala.util.control.NonFatal
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.cecstore.CecLogException
 import org.apache.spark.sql.cecstore.format.{BadFrame, Format, Rows}
-import org.apache.spark.sql.cecstore.keys.{KeyRun, RowsTable}
-import org.apache.spark.sql.cecstore.log.{Base, FrameAt, KeyFiles, LoggedBytes, LoggedInputs, SegmentFolder, SegmentInput, StateLog}
+import org.apache.spark.sql.cecstore.keys.{HashedRun, KeyRun, RowsTable}
+import org.apache.spark.sql.cecstore.log.{Base, DerivedFiles, FrameAt, LoggedBytes, LoggedInputs, SegmentFolder, StateLog}
 
 /**
- * The key directories of one store: with one, a load opens an index and reads the frames behind it, and rows come out of the log when
- * they are asked for. They are derived from the log, in Spark's maintenance, and a load that cannot use one reads the log.
+ * The key directories of one store: with one, a load makes its index of hashes and reads the frames behind it, and rows come out of
+ * the log when they are asked for. A directory is a file of the rows that are live at the end of a version, and files of the keys
+ * of its frames, which directories have in common: each one adds a file of the frames that have come since the last one.
+ * They are derived from the log, in Spark's maintenance, and a load that cannot use one reads the log.
  *
- * Task threads set the volatile fields. The lock keeps two runs of maintenance apart.
- *
- * @param isOrdered whether a column family needs its keys in order
+ * Task threads call [[committed]] and [[load]]. The lock keeps two runs of maintenance apart.
  */
-private[cecstore] final class KeyDirectories(folder: SegmentFolder, files: KeyFiles, store: String, isOrdered: Int => Boolean) extends Logging {
+private[cecstore] final class KeyDirectories(folder: SegmentFolder, files: DerivedFiles, store: String) extends Logging {
   import KeyDirectories._
 
-  @volatile private var newest: Base = null
-  @volatile private var openWindows = 0L
-  @volatile private var time: Option[RowTime] = None
+  /** A version that is to have a directory. */
+  private val due = new AtomicReference[(Base, LiveRows)]
   /** Offset up to which the newest directory counts that this process knows of. */
   @volatile private var describedUpto = 0L
+  /** Directories that could not be used: no other one goes on from them. */
+  @volatile private var bad = Set.empty[DirectoryName]
 
-  def committed(base: Base, windows: Long, grows: Boolean): Unit = { newest = if (grows) base else null; openWindows = windows }
-  /** Rows are asked for by this time: directories tell which of them can be due. */
-  def asked(by: RowTime): Unit = if (!time.contains(by)) time = Some(by)
+  /** The version is in the log; where much has changed since the last directory, or was taken back, it is to have one. */
+  def committed(base: Base, state: LiveState, grows: Boolean): Unit = {
+    val windows = state.openWindows
+    if (grows && windows >= KeyRun.keysMin && math.abs(base.nextOffset - describedUpto) >= math.max(KeyRun.keysMin / 4, windows / ChangedPart)) {
+      due.set((base, state.liveRows()))
+      describedUpto = base.nextOffset
+    }
+  }
 
   /** The state at the end of this frame, and how many records were read for it; None where no directory leads there. */
   def load(log: StateLog, last: FrameAt, memory: RowMemory): Option[(LiveState, Long)] =
     if (last.header.openWindows < KeyRun.keysMin) None
-    else names.iterator.filter(_.seq <= last.header.seq).take(Tried).flatMap(name => tried(log, name, last, memory)).nextOption()
-
-  private def names: Seq[DirectoryName] = files.names().flatMap(DirectoryName.of).sortBy(-_.seq)
-
-  private def tried(log: StateLog, name: DirectoryName, last: FrameAt, memory: RowMemory): Option[(LiveState, Long)] =
-    try Using.resource(files.open(name.text))(load(log, _, last, memory)) catch {
-      case e @ (_: CecLogException | _: IOException | _: BadFrame) =>
-        refused.incrementAndGet()
-        logWarning(s"cec: ${folder.location}: the key directory ${name.text} is not used, the log is read instead: ${e.getMessage}")
-        None
-    }
-
-  private def load(log: StateLog, file: SegmentInput, last: FrameAt, memory: RowMemory): Option[(LiveState, Long)] = {
-    val header = file.read(0, KeyDirectory.HeaderBytes)
-    val headBytes = KeyDirectory.headBytes(header)
-    val directory = KeyDirectory.decoded(header, file.read(KeyDirectory.HeaderBytes, headBytes))
-    log.since(directory.end.seq, last)(directory.end.isAt).map { frames =>
-      val inputs = new LoggedInputs(folder)
-      val (rows, lazily) = memory.placing(rowsOf(log, directory, inputs, memory))
-      val state = new LiveState(isOrdered, 0, memory)
-      val runs = directory.runs.zip(directory.slotsAt(headBytes)).map { case (run, at) =>
-        run.family -> memory.placing(runOf(run, file, at, state.rows, memory))
-      }
-      val bringAll = () => if (fills) LoggedFill.bring(lazily.reverse)
-      state.beginWith(DirectoryState(directory.openWindows, directory.endOffset, rows, runs, directory.timesOf), inputs, bringAll)
-      CatchUp.follow(state, frames, s"the state of $store by its key directory")(_ => ())
-      describedUpto = math.max(describedUpto, directory.endOffset)
+    else newestThatLeadsTo(log, last) { (live, since) =>
+      val state = Using.Manager { use => loaded(log, live, keyFilesOf(live.keyFiles, use), memory) }.get
+      CatchUp.follow(state, since, s"the state of $store by its key directory")(_ => ())
+      describedUpto = math.max(describedUpto, live.endOffset)
       used.incrementAndGet()
-      (state, frames.map(_.header.recordCount.toLong).sum)
+      (state, since.map(_.header.recordCount.toLong).sum)
     }
+
+  private def names: Seq[DirectoryName] = files.names().flatMap(DirectoryName.of(_, LiveFile.Suffix)).sortBy(-_.seq)
+
+  /** What is made of the newest directory that leads to this frame, and of the frames behind it, oldest first. */
+  private def newestThatLeadsTo[A](log: StateLog, last: FrameAt)(make: (LiveFile, Seq[FrameAt]) => A): Option[A] =
+    names.iterator.filter(name => name.seq <= last.header.seq && !bad(name)).take(Tried).flatMap { name =>
+      try {
+        val live = LiveFile.read(files.open(name.live))
+        log.since(live.end.seq, last)(live.end.isAt).map(make(live, _))
+      } catch {
+        case e @ (_: CecLogException | _: IOException | _: BadFrame) =>
+          bad += name
+          refused.incrementAndGet()
+          logWarning(s"cec: ${folder.location}: the key directory ${name.live} is not used, the log is read instead: ${e.getMessage}")
+          None
+      }
+    }.nextOption()
+
+  private def keyFilesOf(named: Seq[KeyFileOf], use: Using.Manager): Seq[KeyFile] = named.map { of =>
+    val file = use(KeyFile.open(files.open(of.name.keys)))
+    if (file.seal != of.seal) throw new BadFrame(s"${of.name.keys} is not the file that it names")
+    file
+  }
+
+  private def loaded(log: StateLog, live: LiveFile, keys: Seq[KeyFile], memory: RowMemory): LiveState = {
+    val inputs = new LoggedInputs(folder)
+    val (rows, lazily) = memory.placing(rowsOf(log, framesOf(live, keys).zip(live.parts), inputs, memory))
+    val state = new LiveState(_ => false, 0, memory)
+    val bringAll = () => if (fills) LoggedFill.bring(lazily.reverse)
+    state.beginWith(live, rows, table => memory.placing(runsOf(keys, rows, table, memory)), inputs, bringAll)
+    state
+  }
+
+  /** Of the frames that the files have, those of the extent. */
+  private def framesOf(live: LiveFile, keys: Seq[KeyFile]): Seq[KeyFrame] = {
+    val frames = keys.flatMap(_.frames).takeRight(live.parts.size)
+    val follows = frames.zip(frames.drop(1)).forall { case (a, b) => a.rows.endOffset == b.rows.firstOffset }
+    if (frames.size < live.parts.size || !follows || frames.last.rows.endOffset != live.endOffset) throw new BadFrame(
+      "the key files are not those of one extent")
+    frames
   }
 
   /** The rows of each frame, of which those are read at once that cannot be read in parts. */
-  private def rowsOf(log: StateLog, directory: KeyDirectory, inputs: LoggedInputs, memory: RowMemory): (Seq[Rows], Seq[LoggedBytes]) = {
-    val made = directory.frames.zipWithIndex.map { case (frame, i) =>
-      val id = RowsTable.NewestLoadedId - directory.frames.size + 1 + i
-      val (rows, bytes) = if (frame.place.isInBlocks && frame.rows.count > 0) lazily(id, frame, inputs, memory) else (read(log, id, frame), None)
+  private def rowsOf(log: StateLog, frames: Seq[(KeyFrame, LivePart)], inputs: LoggedInputs, memory: RowMemory): (Seq[Rows], Seq[LoggedBytes]) = {
+    val made = frames.zipWithIndex.map { case ((frame, part), i) =>
+      val id = RowsTable.NewestLoadedId - frames.size + 1 + i
+      val (rows, bytes) = if (frame.place.isInBlocks && frame.rows.count > 0) lazily(id, frame, part, inputs, memory) else (read(log, id, frame, part), None)
       rows.families = frame.families
-      rows.leastTimes = frame.leastTimes
-      rows.timedRows = frame.timedRows
+      rows.leastTimes = part.leastTimes
+      rows.timedRows = part.timedRows
       (rows, bytes)
     }
     (made.map(_._1), made.flatMap(_._2))
   }
 
-  private def lazily(id: Int, frame: DirectoryFrame, inputs: LoggedInputs, memory: RowMemory): (Rows, Option[LoggedBytes]) = {
+  private def lazily(id: Int, frame: KeyFrame, part: LivePart, inputs: LoggedInputs, memory: RowMemory): (Rows, Option[LoggedBytes]) = {
     val (bytes, room) = LoggedBytes.in(memory.space(), inputs, frame.place, frame.rows)
-    val rows = Rows.lazily(id, frame.rows, frame.live, bytes, room.extent)
+    val rows = Rows.lazily(id, frame.rows, part.bits, bytes, room.extent)
     rows.place = frame.place
     (rows, Some(bytes))
   }
 
-  private def read(log: StateLog, id: Int, frame: DirectoryFrame): Rows = {
+  private def read(log: StateLog, id: Int, frame: KeyFrame, part: LivePart): Rows = {
     val rows = if (frame.rows.count == 0) new Rows(id, 0, 0, 0) else { // a body that is not in blocks
       val reader = log.reader(frame.place.segment)
       reader.rows(reader.batchAt(frame.place.byte).getOrElse(throw reader.damaged(frame.place.byte, "no frame begins here")), id)
     }
     rows.firstOffset = frame.rows.firstOffset
-    rows.setLive(frame.live)
+    rows.setLive(part.bits)
     rows
   }
 
-  private def runOf(run: DirectoryRun, file: SegmentInput, at: Long, table: RowsTable, memory: RowMemory): KeyRun = {
-    val crc = new java.util.zip.CRC32C
-    val bytes = run.layout.bytes
-    val pieces = KeyRun.pieces(bytes) { (from, length) =>
-      val read = file.read(at + from, length)
-      crc.update(read)
-      read
-    }
-    val made = KeyRun.of(table, run.entries, run.layout, pieces, memory.space())
-    val sealed_ = file.read(at + bytes, KeyDirectory.CrcBytes)
-    if (sealed_.length < KeyDirectory.CrcBytes || Format.littleEndian(sealed_).getInt(0) != crc.getValue.toInt) {
-      made.letGo()
-      throw new BadFrame("an index of a key directory fails its checksum")
-    }
-    made
-  }
-
-  /** Write a directory of the newest version, if as much has changed since the last one, or was taken back, that it is worth it. */
-  def maintain(): Unit = synchronized {
-    val base = newest
-    val windows = openWindows
-    if (base != null && windows >= KeyRun.keysMin && math.abs(base.nextOffset - describedUpto) >= windows / ChangedPart) try write(base) catch {
-      case NonFatal(e) => logWarning(s"cec: ${folder.location}: no key directory is written this time, the next maintenance tries again: $e", e)
-    }
-  }
-
-  private def write(base: Base): Unit = Using.resource(new StateLog(folder)) { log =>
-    val last = log.find(base.version, Some(base.uniqueId))
-    val memory = RowMemory(0)
-    val state = load(log, last, memory).map(_._1).getOrElse(StateLoader.load(log, last, isOrdered, store, memory))
+  /** The index of each family, made of the hashes of the rows that are live. */
+  private def runsOf(keys: Seq[KeyFile], rows: Seq[Rows], table: RowsTable, memory: RowMemory): Iterable[(Int, KeyRun)] = {
+    val (runs, expected) = (mutable.Map.empty[Int, HashedRun], rows.map(_.liveCount).sum)
+    def runOf(family: Int): HashedRun = runs.getOrElseUpdate(family, new HashedRun(table, expected, memory.space))
     try {
-      val name = DirectoryName(last.segment.id, last.header.seq)
-      files.create(name.text, KeyDirectory.encoded(last, state.described(time)))
-      logInfo(s"cec: ${folder.location}: wrote the key directory ${name.text} of version ${base.version}")
-      written.incrementAndGet()
-      forget(log)
-    } finally state.letGo()
-    describedUpto = base.nextOffset
+      var frame = rows.size - keys.map(_.frames.size).sum
+      keys.foreach(_.eachFrame { hashes => if (frame >= 0) add(rows(frame), hashes, runOf); frame += 1 })
+      runs.toSeq.map { case (family, run) => family -> run.written() }
+    } finally runs.values.foreach(_.letGo())
   }
 
-  /** The one before stays: Spark may take back the version of the newest. */
+  private def add(rows: Rows, hashes: Array[Byte], runOf: Int => HashedRun): Unit = {
+    val in = Format.littleEndian(hashes)
+    val ofAll = if (rows.families == null) runOf(Format.DefaultFamily) else null
+    var row = rows.nextLive(0)
+    while (row < rows.count) {
+      (if (ofAll != null) ofAll else runOf(rows.family(row))).add(in.getInt(row * 4), rows.reference(row))
+      row = rows.nextLive(row + 1)
+    }
+  }
+
+  /** Write the directory that is due, if one is. */
+  def maintain(): Unit = synchronized(Option(due.getAndSet(null)).foreach { case (base, rows) => try write(base, rows) catch {
+    case NonFatal(e) =>
+      describedUpto = 0
+      logWarning(s"cec: ${folder.location}: no key directory is written this time, the next maintenance tries again: $e", e)
+  } })
+
+  private def write(base: Base, rows: LiveRows): Unit = Using.resource(new StateLog(folder)) { log =>
+    val last = log.find(base.version, Some(base.uniqueId))
+    val name = DirectoryName(last.segment.id, last.header.seq)
+    val (older, since) = newestThatLeadsTo(log, last)((live, since) => (withFrames(live.keyFiles), since))
+      .getOrElse((Nil, log.extent(last).map(_._1).toSeq.reverse))
+    files.create(name.keys, KeyFile.encoded(since.iterator.map(frame => log.reader(frame.segment.id).rows(frame, 0))))
+    val start = last.header.endOffset - last.header.extentRecords
+    val all = (older :+ described(name)).dropWhile(_._2.lastOption.forall(_.rows.endOffset <= start))
+    val parts = rows.ofFrames(all.flatMap(_._2).map(_.rows).dropWhile(_.endOffset <= start))
+    files.create(name.live, LiveFile.encoded(LiveFile(DirectoryEnd.of(last), rows.openWindows, rows.endOffset, rows.timesOf, all.map(_._1), parts)))
+    logInfo(s"cec: ${folder.location}: wrote the key directory ${name.live} of version ${base.version}")
+    written.incrementAndGet()
+    forget(log)
+  }
+
+  /** Of these key files the frames. */
+  private def withFrames(keyFiles: Seq[KeyFileOf]): Seq[(KeyFileOf, Seq[KeyFrame])] =
+    Using.Manager(use => keyFiles.zip(keyFilesOf(keyFiles, use).map(_.frames))).get
+
+  private def described(name: DirectoryName): (KeyFileOf, Seq[KeyFrame]) =
+    Using.resource(KeyFile.open(files.open(name.keys)))(file => KeyFileOf(name, file.seal) -> file.frames)
+
+  /** The one before stays: Spark may take back the version of the newest. Key files go with the last directory that names them. */
   private def forget(log: StateLog): Unit = {
-    val (kept, old) = names.splitAt(Kept)
-    (old ++ kept.filterNot(name => log.ids.contains(name.segment))).foreach(name => files.delete(name.text))
+    val kept = names.iterator.filter(name => log.ids.contains(name.segment) && !bad(name)).flatMap { name =>
+      try Some(name -> LiveFile.read(files.open(name.live))) catch { case _: IOException | _: BadFrame => None }
+    }.take(Kept).toSeq
+    val named = kept.map(_._1.live).toSet ++ kept.flatMap(_._2.keyFiles.map(_.name.keys))
+    def isOurs(file: String): Boolean = DirectoryName.of(file, LiveFile.Suffix).orElse(DirectoryName.of(file, KeyFile.Suffix)).nonEmpty
+    files.names().filter(file => isOurs(file) && !named(file)).foreach(files.delete)
   }
 }
 
@@ -149,22 +187,8 @@ private[cecstore] object KeyDirectories {
   /** Whether rows are brought in the background; tests switch it off. */
   @volatile private[cecstore] var fills = true
   private val Tried, Kept = 2
-  /** One in so many keys must have changed: a directory takes ten to twelve bytes a key. */
-  private val ChangedPart = 8
-}
-
-/** The name of a directory's file: the segment and the number of the frame at whose end it stands. */
-private final case class DirectoryName(segment: Long, seq: Long) {
-  def text: String = f"$segment%020d-$seq%020d.keys"
-}
-
-private object DirectoryName {
-  private val Name = """(\d{20})-(\d{20})\.keys""".r
-
-  def of(text: String): Option[DirectoryName] = text match {
-    case Name(segment, seq) => for (id <- segment.toLongOption; number <- seq.toLongOption) yield DirectoryName(id, number)
-    case _ => None
-  }
+  /** One in so many keys must have changed: each directory has a bit for each row, and is a file more. */
+  private val ChangedPart = 16
 }
 
 /** Brings the rows of states that were loaded by a directory, one frame after the other, while tasks go on. */

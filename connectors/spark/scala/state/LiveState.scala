@@ -2,7 +2,7 @@ package org.apache.spark.sql.cecstore.state
 
 import scala.collection.mutable.ArrayBuffer
 import org.apache.spark.sql.cecstore.format.{Format, Rows}
-import org.apache.spark.sql.cecstore.keys.{KeyIndex, OrderedIndex, RowsTable}
+import org.apache.spark.sql.cecstore.keys.{KeyIndex, KeyRun, OrderedIndex, RowsTable}
 import org.apache.spark.sql.cecstore.log.LoggedInputs
 
 /**
@@ -328,39 +328,32 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
   /** Whether rows could not be read from the log: what asked for them may have been half done. */
   def isBroken: Boolean = inputs != null && inputs.hasFailed
 
-  /**
-   * What a directory says of the state at the end of a version, of which nothing has changed since; no family is kept in order.
-   * Raises CecLogException where there is no local room.
-   *
-   * @param time when rows are due, if that is asked for
-   */
-  private[state] def described(time: Option[RowTime]): DirectoryState = {
-    time.foreach(notAfter(_, Zones.Least, () => ()))
-    val runs = memory.placing(index.allHashed.map { case (family, keys) => family -> keys.asRun(memory.space()) })
-    DirectoryState(open, nextOffset, (rows.firstId to delta.id).map(rows(_)), runs, time.map(_.name))
-  }
-
-  /** Nobody uses it any more: its room in local files is free. */
-  private[state] def letGo(): Unit = {
-    index.letGo()
-    rows.dropFrom(rows.firstId)
+  /** Which rows are live, once a version is in the log and before the next one begins. */
+  private[state] def liveRows(): LiveRows = {
+    advance()
+    val all = (oldestId to delta.id).map(rows(_))
+    if (zones != null) all.foreach(zones.cover)
+    val times = Option(if (zones != null) zones.time.name else timesOf)
+    LiveRows(open, nextOffset, times, all.map(part => (part.firstOffset, part.count, LivePart.of(part, times.nonEmpty))))
   }
 
   /**
    * Begin with what a directory says, and nothing else. Raises CecLogException where there is no local room.
    *
+   * @param frames the rows of each frame of the extent, oldest first
+   * @param runs makes of each family its index, over these rows
    * @param bring called once a version was made
    */
-  private[state] def beginWith(said: DirectoryState, logged: LoggedInputs, bring: () => Unit): Unit = {
+  private[state] def beginWith(said: LiveFile, frames: Seq[Rows], runs: RowsTable => Iterable[(Int, KeyRun)], logged: LoggedInputs, bring: () => Unit): Unit = {
     inputs = logged
     bringAll = bring
     timesOf = said.timesOf.orNull
-    said.rows.foreach(rows.put)
-    said.runs.foreach { case (family, run) => index.hashedOf(family).beginWith(run) }
+    frames.foreach(rows.put)
+    runs(rows).foreach { case (family, run) => index.hashedOf(family).beginWith(run) }
     open = said.openWindows
     loading = null
     nextOffset = said.endOffset
-    delta = said.rows.last
+    delta = frames.last
     oldestId = rows.firstId
     isCommitted = true
     begin()

@@ -42,9 +42,9 @@ private[cecstore] final class Zones(rows: RowsTable, family: Int, val time: RowT
   }
 
   /** Take in the rows that have come since the last scan. */
-  private def cover(in: Rows): Unit = if (in.timedRows < in.count) {
-    in.leastTimes = java.util.Arrays.copyOf(in.leastTimes, zonesOf(in.count))
-    java.util.Arrays.fill(in.leastTimes, zonesOf(in.timedRows), in.leastTimes.length, Never)
+  def cover(in: Rows): Unit = if (in.timedRows < in.count) {
+    in.leastTimes = java.util.Arrays.copyOf(in.leastTimes, Zones.of(in.count))
+    java.util.Arrays.fill(in.leastTimes, Zones.of(in.timedRows), in.leastTimes.length, Never)
     take(in, in.timedRows, in.count)
     in.timedRows = in.count
   }
@@ -73,7 +73,7 @@ private[cecstore] final class Zones(rows: RowsTable, family: Int, val time: RowT
     read.result().foreach { reference =>
       val (in, zone) = (rows.of(reference), reference.toInt)
       // A part that was packed has none yet.
-      if (zone < zonesOf(in.timedRows)) {
+      if (zone < Zones.of(in.timedRows)) {
         in.leastTimes(zone) = Never
         take(in, zone << Bits, math.min(in.timedRows, (zone + 1) << Bits))
       }
@@ -117,8 +117,8 @@ private[cecstore] final class Zones(rows: RowsTable, family: Int, val time: RowT
 
     /** Stand at the next zone that may have rows that are due, or at the next part. */
     private def enterZone(in: Rows): Unit = {
-      var zone = zonesOf(zoneEnd)
-      val zones = zonesOf(ends(part))
+      var zone = Zones.of(zoneEnd)
+      val zones = Zones.of(ends(part))
       while (zone < zones && in.leastTimes(zone) > boundUs) zone += 1
       if (zone < zones) {
         read += in.id.toLong << 32 | zone
@@ -137,5 +137,8 @@ private[cecstore] object Zones {
   /** Rows of a zone. */
   val Size: Int = 1 << Bits
 
-  private def zonesOf(rows: Int): Int = (rows + Size - 1) >> Bits
+  /** How many zones so many rows have. */
+  private[state] def of(rows: Int): Int = (rows + Size - 1) >> Bits
+  /** The zone of a row. */
+  private[state] def at(row: Int): Int = row >> Bits
 }

@@ -96,7 +96,7 @@ class CecStateStoreProvider extends NewestProvider with Logging {
       StoreSettings.deletedPerMaintenance(conf))
     register(DEFAULT_COL_FAMILY_NAME, keyStateEncoderSpec, valueSchema, useMultipleValuesPerKey, isInternal = false)
     if (settings.keyDirectories && !isOrdered(Format.DefaultFamily)) {
-      directories = folder.keyFiles.map(new KeyDirectories(folder, _, id_.toString, isOrdered))
+      directories = folder.derivedFiles.map(new KeyDirectories(folder, _, id_.toString))
     }
     replicas = openedHere
     LoadRate.stores.incrementAndGet()
@@ -177,9 +177,7 @@ class CecStateStoreProvider extends NewestProvider with Logging {
   /** Where rows of this store have the time that a hint speaks of. */
   private[cecstore] def timeOf(hint: ScanHint): Option[RowTime] =
     if (codecs.get(DEFAULT_COL_FAMILY_NAME).isPlain(ofKeys = hint.isInKey)) {
-      val time = TimePlace.at(hint, if (hint.isInKey) keySchema else valueSchema)
-      for (all <- directories; by <- time) all.asked(by)
-      time
+      TimePlace.at(hint, if (hint.isInKey) keySchema else valueSchema)
     } else None
 
   private[cecstore] def schemaOfKeys: StructType = keySchema
@@ -263,7 +261,7 @@ class CecStateStoreProvider extends NewestProvider with Logging {
 
   private def committed(instance: Instance, version: Long): Unit = {
     maintenance.committed(instance.base, instance.grows)
-    directories.foreach(_.committed(instance.base, instance.state.openWindows, instance.grows))
+    directories.foreach(_.committed(instance.base, instance.state, instance.grows))
     owned.foreach(_.committed(instance.base, instance.state.openWindows, instance.state.memoryBytes))
     StoreSettings.report(conf, version, id_, hadoopConf)
     tellSnapshot(version)

@@ -73,11 +73,11 @@ object DirectoryRules {
     }
     (1 to Versions).foreach(next)
 
-    def directories(): KeyDirectories = new KeyDirectories(segments, segments.keyFiles.get, "test", _ => false)
+    def directories(): KeyDirectories = new KeyDirectories(segments, segments.derivedFiles.get, "test")
 
     /** A directory of the newest version. */
     def describe(using: KeyDirectories = directories()): Unit = {
-      using.committed(instance.base, instance.state.openWindows, grows = true)
+      using.committed(instance.base, instance.state, grows = true)
       using.maintain()
     }
 
@@ -95,9 +95,10 @@ object DirectoryRules {
     }
   }
 
-  private def keyFiles(folder: Path): Seq[Path] = {
+  /** Of one kind, `keys` or `live`. */
+  private def filesOf(folder: Path, kind: String): Seq[Path] = {
     val files = Files.list(folder)
-    try files.toArray.toSeq.map(_.asInstanceOf[Path]).filter(_.toString.endsWith(".keys")).sorted finally files.close()
+    try files.toArray.toSeq.map(_.asInstanceOf[Path]).filter(_.toString.endsWith(s".$kind")).sorted finally files.close()
   }
 
   private def lazily(setting: Setting): Unit = withSettings {
@@ -134,13 +135,22 @@ object DirectoryRules {
     log.describe()
     log.next(Versions + 4)
     log.check("by a directory that was made by a directory", log.load().get)
-    Check.equal("directories", keyFiles(log.folder).size, 2)
+    Check.equal("directories", filesOf(log.folder, "live").size, 2)
+    Check.equal("files of keys", filesOf(log.folder, "keys").size, 2)
   }
 
   private def damaged(setting: Setting): Unit = withSettings {
     val log = new Written(Files.createDirectory(setting.folder.resolve("log")), ragged = true)
     log.describe()
-    val Seq(file) = keyFiles(log.folder)
+    log.next(Versions + 1)
+    log.describe()
+    // The one before is whole, and would be used.
+    filesOf(log.folder, "live").init.foreach(Files.delete)
+    Seq("live", "keys").foreach(kind => filesOf(log.folder, kind).foreach(damaged(log, _)))
+    log.check("whole again", log.load().get)
+  }
+
+  private def damaged(log: Written, file: Path): Unit = {
     val whole = Files.readAllBytes(file)
     val random = new Random(9)
     val places = (0 until 200) ++ Seq.fill(150)(random.nextInt(whole.length)) ++ (whole.length - 20 until whole.length)
@@ -155,7 +165,6 @@ object DirectoryRules {
       Check.that(s"a directory cut to $length bytes is used", log.load().isEmpty)
     }
     Files.write(file, whole)
-    log.check("whole again", log.load().get)
   }
 
   private def lineages(setting: Setting): Unit = withSettings {
@@ -186,7 +195,7 @@ object DirectoryRules {
   private def times(setting: Setting): Unit = withSettings {
     val log = new Written(Files.createDirectory(setting.folder.resolve("log")), ragged = false)
     val directories = log.directories()
-    directories.asked(FirstBytes)
+    log.instance.state.notAfter(FirstBytes, 0, () => ())
     log.describe(directories)
     def due(state: LiveState, time: RowTime, bound: Long): (Int, Int) = {
       var examined = 0
@@ -233,15 +242,15 @@ object DirectoryRules {
     val directories = log.directories()
     (1 to 5).foreach { n =>
       log.describe(directories)
-      Check.equal("directories", keyFiles(log.folder).size, math.min(n, 2))
+      Check.equal("directories", filesOf(log.folder, "live").size, math.min(n, 2))
       (1 to 3).foreach(more => log.next(n * 3 + more))
     }
-    val part = Files.write(log.folder.resolve(".some-name.keys-part"), Array[Byte](1))
-    val gone = log.folder.resolve(f"${77L << 32}%020d-${1 << 20}%020d.keys")
-    Files.write(gone, Array[Byte](1))
+    val part = Files.write(log.folder.resolve(".some-name.part"), Array[Byte](1))
+    val gone = Seq("live", "keys").map(kind => log.folder.resolve(f"${77L << 32}%020d-${1 << 20}%020d.$kind"))
+    gone.foreach(Files.write(_, Array[Byte](1)))
     log.check("by the newest that leads there", log.load(directories).get)
     log.describe(directories)
-    Check.that("that of a segment which is gone stays", !Files.exists(gone))
+    Check.that("that of a segment which is gone stays", !gone.exists(Files.exists(_)))
     Check.that("what a process has left unfinished stays", !Files.exists(part))
   }
 }

@@ -7,34 +7,32 @@ import scala.util.Using
 import org.apache.hadoop.fs.{FileSystem, Path}
 import org.apache.spark.sql.cecstore.local.LocalFiles
 
-/** Files of keys beside the segments of a log: derived from it, and nothing is lost with them. */
-private[cecstore] trait KeyFiles {
-  /** Their names; none where there is no folder yet. */
+/** Files beside the segments of a log that are derived from it: nothing is lost with them. */
+private[cecstore] trait DerivedFiles {
+  /** Of all files there; none where there is no folder yet. */
   def names(): Seq[String]
   /** Raises FileNotFoundException. */
   def open(name: String): SegmentInput
-  /** Make the file with these bytes, which are not synced. What a process that is gone has left unfinished goes. */
+  /** Make the file, or make it anew, with these bytes, which are not synced. What a process that is gone has left unfinished goes. */
   def create(name: String, bytes: Iterator[Array[Byte]]): Unit
   def delete(name: String): Unit
 }
 
-private[cecstore] object KeyFiles {
-  val Suffix = ".keys"
+private object DerivedFiles {
   /** Of a file that is being written; a reader never sees it under its own name. */
-  private[log] def partOf(name: String): String = s".$name-${UUID.randomUUID}$PartSuffix"
-  private[log] def isPart(name: String): Boolean = name.startsWith(".") && name.endsWith(PartSuffix)
-  private val PartSuffix = ".keys-part"
+  def partOf(name: String): String = s".$name-${UUID.randomUUID}$PartSuffix"
+  def isPart(name: String): Boolean = name.startsWith(".") && name.endsWith(PartSuffix)
+  private val PartSuffix = ".part"
 }
 
-private[log] final class LocalKeyFiles(path: LocalPath) extends KeyFiles {
-  private def all: Seq[String] = Option(path.toFile.list()).toSeq.flatten
-  override def names(): Seq[String] = all.filter(_.endsWith(KeyFiles.Suffix))
+private[log] final class LocalDerivedFiles(path: LocalPath) extends DerivedFiles {
+  override def names(): Seq[String] = Option(path.toFile.list()).toSeq.flatten
   override def open(name: String): SegmentInput = new LocalInput(path.resolve(name).toString)
   override def delete(name: String): Unit = Files.deleteIfExists(path.resolve(name))
 
   override def create(name: String, bytes: Iterator[Array[Byte]]): Unit = {
-    all.filter(KeyFiles.isPart).foreach(delete)
-    val part = path.resolve(KeyFiles.partOf(name))
+    names().filter(DerivedFiles.isPart).foreach(delete)
+    val part = path.resolve(DerivedFiles.partOf(name))
     LocalFiles.make(part)
     try {
       Using.resource(new RandomAccessFile(part.toFile, "rw"))(LocalFiles.write(_, bytes, sync = false))
@@ -43,18 +41,18 @@ private[log] final class LocalKeyFiles(path: LocalPath) extends KeyFiles {
   }
 }
 
-private[log] final class HadoopKeyFiles(fs: FileSystem, path: Path) extends KeyFiles {
-  private def all: Seq[String] =
+private[log] final class HadoopDerivedFiles(fs: FileSystem, path: Path) extends DerivedFiles {
+  override def names(): Seq[String] =
     try fs.listStatus(path).toSeq.map(_.getPath.getName) catch { case _: FileNotFoundException => Nil }
-  override def names(): Seq[String] = all.filter(_.endsWith(KeyFiles.Suffix))
   override def open(name: String): SegmentInput = new HadoopInput(fs, fs.makeQualified(new Path(path, name)))
   override def delete(name: String): Unit = fs.delete(new Path(path, name), false)
 
   override def create(name: String, bytes: Iterator[Array[Byte]]): Unit = {
-    all.filter(KeyFiles.isPart).foreach(delete)
-    val part = new Path(path, KeyFiles.partOf(name))
+    names().filter(DerivedFiles.isPart).foreach(delete)
+    val part = new Path(path, DerivedFiles.partOf(name))
     try {
       Using.resource(fs.create(part, false))(out => bytes.foreach(out.write(_)))
+      delete(name) // a rename replaces nothing
       if (!fs.rename(part, new Path(path, name))) throw new IOException(s"$path: $name could not be given its name")
     } finally fs.delete(part, false)
   }
