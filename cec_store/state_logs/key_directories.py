@@ -11,46 +11,42 @@ import struct
 from cec_store.format.checksum import crc32c
 from cec_store.storage.folder import Folder
 
-_NAME = re.compile(r"\d{20}-\d{20}\.keys")
-_HEADER = struct.Struct("<4sHHQII")
-_LENGTH = struct.Struct("<Q")
-_CRC = struct.Struct("<I")
-_MAGIC, _VERSION = b"CECK", 1
+_NAME = re.compile(r"\d{20}-\d{20}\.(keys|live)")
+_FOOTER = struct.Struct("<4sHHQIII")
+_CRC_BYTES = 4
+_MAGICS = {"keys": b"CECK", "live": b"CECL"}
+_VERSION = 1
 _PIECE_BYTES = 1 << 20
 
 
-def is_key_directory(name: str) -> bool:
-    """Return True if a file of this name is a key directory."""
+def is_of_key_directory(name: str) -> bool:
+    """Return True if a file of this name is one of a key directory."""
     return _NAME.fullmatch(name) is not None
 
 
 def problem_of(folder: Folder, name: str) -> str | None:
-    """Return what is wrong with a key directory; None where its checksums are right.
+    """Return what is wrong with a file of a key directory; None where its checksums are right.
 
     Raises:
         FileNotFoundError: there is no such file.
     """
     size = folder.size(name)
-    header = folder.read(name, 0, _HEADER.size)
-    if len(header) < _HEADER.size:
+    footer = folder.read(name, max(0, size - _FOOTER.size), _FOOTER.size)
+    if len(footer) < _FOOTER.size:
         return "the file is cut short"
-    magic, version, reserved, head_bytes, head_crc, header_crc = _HEADER.unpack(header)
-    if magic != _MAGIC or crc32c(header[: -_CRC.size]) != header_crc:
-        return "its header fails its checksum"
+    magic, version, reserved, head_bytes, head_crc, body_crc, footer_crc = _FOOTER.unpack(footer)
+    is_ours = magic == _MAGICS[name.rpartition(".")[2]]
+    if not is_ours or crc32c(footer[:-_CRC_BYTES]) != footer_crc:
+        return "its footer fails its checksum"
     if (version, reserved) != (_VERSION, 0):
         return f"version {version} of key directories is unknown to this release"
-    at = _HEADER.size + head_bytes
-    if at > size or _crc_of(folder, name, _HEADER.size, head_bytes) != head_crc:
+    body_bytes = size - _FOOTER.size - head_bytes
+    if body_bytes < 0:
+        return "the file is cut short"
+    if _crc_of(folder, name, body_bytes, head_bytes) != head_crc:
         return "its head fails its checksum"
-    while at < size:
-        length_bytes = folder.read(name, at, _LENGTH.size)
-        length = _LENGTH.unpack(length_bytes)[0] if len(length_bytes) == _LENGTH.size else size
-        at += _LENGTH.size
-        if at + length + _CRC.size > size:
-            return "the file is cut short"
-        if _CRC.pack(_crc_of(folder, name, at, length)) != folder.read(name, at + length, 4):
-            return "an index fails its checksum"
-        at += length + _CRC.size
+    if _crc_of(folder, name, 0, body_bytes) != body_crc:
+        return "its body fails its checksum"
     return None
 
 

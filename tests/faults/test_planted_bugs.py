@@ -82,7 +82,12 @@ RUN_BUGS = {
 }
 DIRECTORY_BUGS = {
     "uses_a_directory_of_another_attempt": "a key directory of another attempt is not used",
-    "believes_a_damaged_index": "no damaged byte of a key directory is believed",
+    "believes_damaged_hashes": "no damaged byte of a key directory is believed",
+    "believes_any_file_of_keys": "keys of another log are not believed",
+    "goes_on_from_a_damaged_directory": "no key directory goes on from one that is damaged",
+    "has_the_hashes_of_other_frames": "rows of any lengths come out of the log as they were put",
+    "has_the_live_rows_of_another_frame": "a version of several frames has a key directory",
+    "has_the_time_of_one_of_two_zones": "a version of several frames has a key directory",
     "takes_one_of_the_keys_that_look_alike": (
         "rows of any lengths come out of the log as they were put"
     ),

@@ -9,7 +9,7 @@ from cec_store.inspector.damage.faults import Fault, Note
 from cec_store.inspector.damage.log_segment import LogSegment
 from cec_store.inspector.damage.queue_files import QueueFiles
 from cec_store.inspector.damage.segment_scan import SegmentScan
-from cec_store.state_logs.key_directories import is_key_directory, problem_of
+from cec_store.state_logs.key_directories import is_of_key_directory, problem_of
 from cec_store.state_logs.segments import is_state_log
 from cec_store.state_logs.state_log import StateLog
 from cec_store.state_logs.tree import StateTree
@@ -30,7 +30,7 @@ class StateLogFiles:
         self.tree = StateTree(folder)
         for name in folder.names():
             path = f"{folder.path}/{name}"
-            if is_key_directory(name):
+            if is_of_key_directory(name):
                 self._check_directory(name, path)
                 continue
             # Hadoop's local file system keeps checksums in hidden files of its own.
@@ -44,7 +44,7 @@ class StateLogFiles:
         except FileNotFoundError:
             return  # maintenance has made a newer one
         if problem is not None:
-            what = f"a key directory: {problem}; loads read the log instead, and it can be deleted"
+            what = f"of a key directory: {problem}; loads read the log instead, and it can be deleted"
             self.notes.append(Note(path, 0, what))
 
     def segments(self) -> Iterator[LogSegment | Fault]:

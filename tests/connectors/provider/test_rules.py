@@ -64,7 +64,10 @@ RULES = (
     "rows of any lengths come out of the log as they were put",
     "no damaged byte of a key directory is believed",
     "a key directory of another attempt is not used",
+    "keys of another log are not believed",
     "a key directory says which rows can be due",
+    "a version of several frames has a key directory",
+    "no key directory goes on from one that is damaged",
     "a row that cannot be read fails its batch by name, and the state is loaded anew",
     "two key directories are kept, and none of a segment that is gone",
 )

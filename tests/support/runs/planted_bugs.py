@@ -451,13 +451,28 @@ OF_KEY_RUNS = {
 
 OF_DIRECTORIES = {
     "uses_a_directory_of_another_attempt": (
-        "state/KeyDirectory.scala",
+        "state/LiveFile.scala",
         "frame.segment.id == segment && frame.byte == byte && frame.runningCrc == runningCrc",
         "true",
     ),
-    "believes_a_damaged_index": (
-        "state/KeyDirectories.scala",
-        "Format.littleEndian(sealed_).getInt(0) != crc.getValue.toInt", "false",
+    "believes_damaged_hashes": (
+        "state/SealedFile.scala", "crc.getValue.toInt != seal.bodyCrc", "false"
+    ),
+    "believes_any_file_of_keys": (
+        "state/KeyDirectories.scala", "file.seal != of.seal", "false"
+    ),
+    "goes_on_from_a_damaged_directory": (
+        "state/KeyDirectories.scala", "last.header.seq && !bad(name)", "last.header.seq"
+    ),
+    "has_the_hashes_of_other_frames": (
+        "state/KeyDirectories.scala", "rows.size - keys.map(_.frames.size).sum", "0"
+    ),
+    "has_the_live_rows_of_another_frame": (
+        "state/LiveRows.scala", "get(from, from + count)", "get(0, count)"
+    ),
+    "has_the_time_of_one_of_two_zones": (
+        "state/LiveRows.scala", "Zones.at(first) to Zones.at(last)",
+        "Zones.at(first) to Zones.at(first)",
     ),
     "takes_one_of_the_keys_that_look_alike": (_RUN, "only != Nowhere", "false"),
     "takes_the_times_of_another_column": (

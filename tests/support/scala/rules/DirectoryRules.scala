@@ -21,7 +21,10 @@ object DirectoryRules {
     "rows of any lengths come out of the log as they were put" -> lengths,
     "no damaged byte of a key directory is believed" -> damaged,
     "a key directory of another attempt is not used" -> lineages,
+    "keys of another log are not believed" -> otherKeys,
     "a key directory says which rows can be due" -> times,
+    "a version of several frames has a key directory" -> severalFrames,
+    "no key directory goes on from one that is damaged" -> goesOnFromNone,
     "a row that cannot be read fails its batch by name, and the state is loaded anew" -> unreadable,
     "two key directories are kept, and none of a segment that is gone" -> kept)
 
@@ -45,7 +48,7 @@ object DirectoryRules {
   }
 
   /** A log of twelve versions, in which each key was put, some twice, and every fifth is gone. */
-  private final class Written(val folder: Path, ragged: Boolean) {
+  private final class Written(val folder: Path, ragged: Boolean, firstKey: Int = 0) {
     private val random = new Random(5)
     val segments: SegmentFolder = Logs.onDisk(folder)
     private val writer = new SegmentWriter(segments, 1L << 24, false, false, 0, random, () => 5000000L)
@@ -59,12 +62,12 @@ object DirectoryRules {
     }
 
     def put(state: LiveState, n: Int, version: Long): Unit = {
-      val (k, v) = (key(n), value(n, version, ragged))
+      val (k, v) = (key(firstKey + n), value(n, version, ragged))
       state.put(1, k, 0, k.length, v, 0, v.length)
       model += n -> v
     }
 
-    def remove(state: LiveState, n: Int): Unit = { state.remove(1, key(n), 0, 12); model -= n }
+    def remove(state: LiveState, n: Int): Unit = { state.remove(1, key(firstKey + n), 0, 12); model -= n }
 
     def next(number: Int): Unit = version { state =>
       (0 until Keys by Versions).foreach(n => put(state, n + number % Versions, number))
@@ -180,6 +183,19 @@ object DirectoryRules {
     log.check("by its own directory", log.load().get)
   }
 
+  /** Of frames with as many rows, in a segment of the same number. */
+  private def otherKeys(setting: Setting): Unit = withSettings {
+    val Seq(log, other) = Seq(0, 100_000).map { first =>
+      val written = new Written(Files.createDirectory(setting.folder.resolve(s"log$first")), ragged = false, first)
+      written.describe()
+      written
+    }
+    val (Seq(keys), Seq(others)) = (filesOf(log.folder, "keys"), filesOf(other.folder, "keys"))
+    Check.equal("the names", others.getFileName, keys.getFileName)
+    Files.write(keys, Files.readAllBytes(others))
+    Check.that("a directory with the keys of another log is used", log.load().isEmpty)
+  }
+
   /** A time in the value's first eight bytes. */
   private object FirstBytes extends RowTime {
     override def name: String = "the first bytes"
@@ -213,6 +229,29 @@ object DirectoryRules {
       Seq(100L, 5000L, 40000L, Zones.Never).foreach(bound => Check.equal(s"rows due at $bound", due(state, time, bound)._1, wanted(of, bound)))
       log.next(Versions + 1 + n)
     }
+  }
+
+  /** Frames of a version that was made here have its rows in common, and their zones do not begin where its zones do. */
+  private def severalFrames(setting: Setting): Unit = withSettings {
+    val bodyBytes = Instance.bodyBytes
+    Instance.bodyBytes = 20_000
+    try times(setting) finally Instance.bodyBytes = bodyBytes
+  }
+
+  private def goesOnFromNone(setting: Setting): Unit = withSettings {
+    val log = new Written(Files.createDirectory(setting.folder.resolve("log")), ragged = true)
+    log.describe()
+    val keys = filesOf(log.folder, "keys").head
+    val whole = Files.readAllBytes(keys)
+    whole(100) = (whole(100) ^ 1).toByte
+    Files.write(keys, whole)
+    val directories = log.directories()
+    Check.that("a damaged directory is used", log.load(directories).isEmpty)
+    log.next(Versions + 1)
+    log.describe(directories)
+    Check.that("the damaged file stays", !Files.exists(keys))
+    log.check("by one that was made anew", log.load(directories).get)
+    Check.equal("files of keys", filesOf(log.folder, "keys").size, 1)
   }
 
   private def unreadable(setting: Setting): Unit = withSettings {
