@@ -140,6 +140,7 @@ private[cecstore] final case class RunLayout(spread: Int, slots: Int, firstId: I
   private val idMask = (1L << idBits) - 1
   private val rowMask = (1L << rowBits) - 1
   private val referenceBytes = (idBits + rowBits + 7) >>> 3
+  private val referenceMask = -1L >>> 64 - 8 * referenceBytes
   /** Bytes of a slot. */
   val width: Int = KeyRun.HashBytes + referenceBytes
   /** A reference is read as eight bytes, behind the last slot as well. */
@@ -151,7 +152,16 @@ private[cecstore] final case class RunLayout(spread: Int, slots: Int, firstId: I
   def addEmpty(out: WriteBuffer): Unit = { out.addNumber(KeyTable.Empty, KeyRun.HashBytes); out.addNumber(0, referenceBytes) }
   def addTo(out: WriteBuffer, hash: Long, reference: Long): Unit = {
     out.addNumber(hash, KeyRun.HashBytes)
-    out.addNumber((reference >>> 32) - firstId << rowBits | reference & 0xffffffffL, referenceBytes)
+    out.addNumber(stored(reference), referenceBytes)
+  }
+  private def stored(reference: Long): Long = (reference >>> 32) - firstId << rowBits | reference & 0xffffffffL
+
+  /** Put an entry into an array of slots, which has eight bytes more than they take. */
+  def put(slots: Array[Byte], slot: Int, hash: Int, reference: Long): Unit = {
+    val at = Platform.BYTE_ARRAY_OFFSET + slot.toLong * width
+    Platform.putInt(slots, at, hash)
+    val next = Platform.getLong(slots, at + KeyRun.HashBytes) & ~referenceMask
+    Platform.putLong(slots, at + KeyRun.HashBytes, next | stored(reference))
   }
 }
 

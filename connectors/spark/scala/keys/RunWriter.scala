@@ -43,31 +43,8 @@ private[keys] final class RunWriter(rows: RowsTable, size: Int, entries: ((Long,
   }
 }
 
-/**
- * Makes a run out of rows of which each has another key, by their keys' hashes alone.
- *
- * @param keysHint how many keys are expected
- */
-private[cecstore] final class HashedRun(rows: RowsTable, keysHint: Int, space: () => LocalSpace) {
-  private val added = new HashShares(HashShares.bitsFor(keysHint), space)
-  private val bits = HashIndex.hashBits
-  private var size = 0
-
-  /** Raises an IOException where there is no room for it. */
-  def add(hash: Int, reference: Long): Unit = { added.add(HashIndex.counted(hash, bits), reference); size += 1 }
-
-  /** All are in. Raises an IOException where there is no room for the run, and then takes up none. */
-  def written(): KeyRun = {
-    added.finish()
-    new RunWriter(rows, size, new SortedShares(added).foreach).written(space())
-  }
-
-  /** The run is made, or is not wanted any more. */
-  def letGo(): Unit = added.letGo()
-}
-
-private object RunWriter {
+private[keys] object RunWriter {
   /** Slots behind those that hashes are spread over: of evenly spread ones a few dozen are too many there. */
-  private val Spare = 256
-  private object NoSlot extends RuntimeException with NoStackTrace
+  val Spare = 256
+  object NoSlot extends RuntimeException with NoStackTrace
 }

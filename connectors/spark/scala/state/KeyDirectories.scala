@@ -10,6 +10,7 @@ import org.apache.spark.sql.cecstore.CecLogException
 import org.apache.spark.sql.cecstore.format.{BadFrame, Format, Rows}
 import org.apache.spark.sql.cecstore.keys.{HashedRun, KeyRun, RowsTable}
 import org.apache.spark.sql.cecstore.log.{Base, DerivedFiles, FrameAt, LoggedBytes, LoggedInputs, SegmentFolder, StateLog}
+import org.apache.spark.unsafe.Platform
 
 /**
  * The key directories of one store: with one, a load makes its index of hashes and reads the frames behind it, and rows come out of
@@ -121,22 +122,34 @@ private[cecstore] final class KeyDirectories(folder: SegmentFolder, files: Deriv
   }
 
   /** The index of each family, made of the hashes of the rows that are live. */
-  private def runsOf(keys: Seq[KeyFile], rows: Seq[Rows], table: RowsTable, memory: RowMemory): Iterable[(Int, KeyRun)] = {
-    val (runs, expected) = (mutable.Map.empty[Int, HashedRun], rows.map(_.liveCount).sum)
-    def runOf(family: Int): HashedRun = runs.getOrElseUpdate(family, new HashedRun(table, expected, memory.space))
+  private def runsOf(keys: Seq[KeyFile], rows: Seq[Rows], table: RowsTable, memory: RowMemory): Map[Int, KeyRun] = {
+    val runs = mutable.Map.empty[Int, KeyRun]
     try {
-      var frame = rows.size - keys.map(_.frames.size).sum
-      keys.foreach(_.eachFrame { hashes => if (frame >= 0) add(rows(frame), hashes, runOf); frame += 1 })
-      runs.toSeq.map { case (family, run) => family -> run.written() }
-    } finally runs.values.foreach(_.letGo())
+      familySizes(rows).foreach { case (family, entries) =>
+        val run = new HashedRun(table, entries, memory.bytesMax / SlotsPart)
+        runs(family) = run.written(memory.space()) { () =>
+          var frame = rows.size - keys.map(_.frames.size).sum
+          keys.foreach(_.eachFrame { hashes => if (frame >= 0) add(rows(frame), hashes, family, run); frame += 1 })
+        }
+      }
+      runs.toMap
+    } catch { case e: Throwable => runs.values.foreach(_.letGo()); throw e }
   }
 
-  private def add(rows: Rows, hashes: Array[Byte], runOf: Int => HashedRun): Unit = {
-    val in = Format.littleEndian(hashes)
-    val ofAll = if (rows.families == null) runOf(Format.DefaultFamily) else null
+  /** How many live rows each family has. */
+  private def familySizes(rows: Seq[Rows]): Map[Int, Int] = {
+    val sizes = mutable.Map.empty[Int, Int].withDefaultValue(0)
+    rows.foreach { in =>
+      if (in.families == null) { if (in.liveCount > 0) sizes(Format.DefaultFamily) += in.liveCount }
+      else Iterator.iterate(in.nextLive(0))(row => in.nextLive(row + 1)).takeWhile(_ < in.count).foreach(row => sizes(in.family(row)) += 1)
+    }
+    sizes.toMap
+  }
+
+  private def add(rows: Rows, hashes: Array[Byte], family: Int, run: HashedRun): Unit = {
     var row = rows.nextLive(0)
     while (row < rows.count) {
-      (if (ofAll != null) ofAll else runOf(rows.family(row))).add(in.getInt(row * 4), rows.reference(row))
+      if (rows.family(row) == family) run.add(Platform.getInt(hashes, Platform.BYTE_ARRAY_OFFSET + row * 4L), rows.reference(row))
       row = rows.nextLive(row + 1)
     }
   }
@@ -189,6 +202,8 @@ private[cecstore] object KeyDirectories {
   private val Tried, Kept = 2
   /** One in so many keys must have changed: each directory has a bit for each row, and is a file more. */
   private val ChangedPart = 16
+  /** Of the memory for rows and keys so much may be for an index in the making: as many as that are loaded side by side. */
+  private val SlotsPart = 4
 }
 
 /** Brings the rows of states that were loaded by a directory, one frame after the other, while tasks go on. */

@@ -344,7 +344,7 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
    * @param runs makes of each family its index, over these rows
    * @param bring called once a version was made
    */
-  private[state] def beginWith(said: LiveFile, frames: Seq[Rows], runs: RowsTable => Iterable[(Int, KeyRun)], logged: LoggedInputs, bring: () => Unit): Unit = {
+  private[state] def beginWith(said: LiveFile, frames: Seq[Rows], runs: RowsTable => Map[Int, KeyRun], logged: LoggedInputs, bring: () => Unit): Unit = {
     inputs = logged
     bringAll = bring
     timesOf = said.timesOf.orNull
