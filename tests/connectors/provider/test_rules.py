@@ -58,6 +58,7 @@ RULES = (
     "more keys of the last hash than a run has spare slots are found in it",
     "an index stays in the heap while the local disk is full, and goes on",
     "a load says what to do where the local disk has no room for an index",
+    "an index that is made of hashes has each key",
     "of rows that come newest first an index has the first one of each key",
     "an index is in the heap up to memoryBytes, and above in local files, after a load too",
     "a load by a key directory reads no row before it is asked for",

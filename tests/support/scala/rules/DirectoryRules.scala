@@ -8,7 +8,7 @@ import scala.util.Using
 
 import org.apache.spark.sql.cecstore.CecLogException
 import org.apache.spark.sql.cecstore.format.{Blocks, Format, Rows}
-import org.apache.spark.sql.cecstore.keys.{HashIndex, KeyIndex, KeyRun}
+import org.apache.spark.sql.cecstore.keys.{HashedRun, HashIndex, KeyIndex, KeyRun}
 import org.apache.spark.sql.cecstore.log.{Base, FrameAt, LoggedBytes, SegmentFolder, SegmentWriter, StateLog}
 import org.apache.spark.sql.cecstore.state.{ExtentTarget, Instance, KeyDirectories, LiveState, RowMemory, RowTime, StateLoader, Zones}
 
@@ -32,11 +32,12 @@ object DirectoryRules {
   private val Versions = 12
 
   private def withSettings[A](what: => A): A = {
-    val (block, min) = (Blocks.blockBytes, KeyRun.keysMin)
+    val (block, min, least) = (Blocks.blockBytes, KeyRun.keysMin, HashedRun.leastBytes)
     Blocks.blockBytes = 256
+    HashedRun.leastBytes = 5000
     KeyRun.keysMin = 100
     KeyDirectories.fills = false
-    try what finally { Blocks.blockBytes = block; KeyRun.keysMin = min; KeyDirectories.fills = true }
+    try what finally { Blocks.blockBytes = block; KeyRun.keysMin = min; HashedRun.leastBytes = least; KeyDirectories.fills = true }
   }
 
   private def key(n: Int): Array[Byte] = Format.littleEndian(new Array[Byte](12)).putInt(n).putLong(4, n * 1000L).array
@@ -85,7 +86,7 @@ object DirectoryRules {
     }
 
     def load(using: KeyDirectories = directories(), base: Base = instance.base): Option[LiveState] = Using.resource(new StateLog(segments)) { log =>
-      using.load(log, log.find(base.version, Some(base.uniqueId)), RowMemory.Default).map(_._1)
+      using.load(log, log.find(base.version, Some(base.uniqueId)), RowMemory(0)).map(_._1)
     }
 
     def check(what: String, state: LiveState): Unit = {

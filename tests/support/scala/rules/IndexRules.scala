@@ -9,7 +9,7 @@ import scala.util.Using
 
 import org.apache.spark.sql.cecstore.CecLogException
 import org.apache.spark.sql.cecstore.format.{Format, Rows}
-import org.apache.spark.sql.cecstore.keys.{HashIndex, HashShares, KeyIndex, KeyRun, RowsTable}
+import org.apache.spark.sql.cecstore.keys.{HashedRun, HashIndex, HashShares, KeyIndex, KeyRun, RowsTable}
 import org.apache.spark.sql.cecstore.local.{Extent, LocalSpace}
 import org.apache.spark.sql.cecstore.log.{Base, SegmentWriter, StateLog}
 import org.apache.spark.sql.cecstore.state.{ExtentTarget, Instance, LiveState, RowMemory, StateLoader}
@@ -22,6 +22,7 @@ object IndexRules {
     "more keys of the last hash than a run has spare slots are found in it" -> lastHash,
     "an index stays in the heap while the local disk is full, and goes on" -> full,
     "of rows that come newest first an index has the first one of each key" -> newestFirst,
+    "an index that is made of hashes has each key" -> ofHashes,
     "a load says what to do where the local disk has no room for an index" -> fullAtLoad,
     "an index is in the heap up to memoryBytes, and above in local files, after a load too" -> limits)
 
@@ -108,6 +109,34 @@ object IndexRules {
     (0 until keys).foreach(n => Check.equal(s"key $n", index.find(RandomIndex.key(n), 0, 12), model.getOrElse(n, KeyIndex.Absent)))
     Check.equal("keys and bytes", (index.size, local.usedBytes), (open.size, (index.localBytes + 7) & ~7L))
     Check.equal("whether a run was made", index.localBytes > 0, open.size > KeyRun.keysMin)
+  }
+
+  /** In one part and in many, of hashes that differ and that are mostly equal; with two bits a quarter of them is the last one. */
+  private def ofHashes(setting: Setting): Unit = {
+    val least = HashedRun.leastBytes
+    try for (seed <- 0 until 60; bits <- Seq(ModelRun.FourBits, 0xc0000000, -1)) withSettings(bits, keysMin = 0) {
+      HashedRun.leastBytes = if (seed % 3 == 0) least else 64 + seed * seed
+      ofHashes(new Random(seed), new LocalSpace(Seq(setting.folder.toFile), 1L << 20))
+    } finally HashedRun.leastBytes = least
+  }
+
+  private def ofHashes(random: Random, local: LocalSpace): Unit = {
+    val (rows, keys) = (new RowsTable, 1 + random.nextInt(2000))
+    val entries = (0 until keys).grouped(1 + random.nextInt(keys)).zipWithIndex.flatMap { case (some, i) =>
+      val part = new Rows(RowsTable.NewestLoadedId - i, 16, 256, 256)
+      some.foreach(n => part.append(Format.Check, 1, RandomIndex.key(n), 0, 12, RandomIndex.key(n), 0, 0))
+      rows.put(part)
+      some.zipWithIndex.map { case (n, row) => n -> part.reference(row) }
+    }.toMap
+    val run = new HashedRun(rows, keys, 0)
+    val shuffled = new scala.util.Random(random).shuffle(entries.toSeq)
+    val index = new HashIndex(rows, 0)
+    index.beginWith(run.written(local)(() => shuffled.foreach { case (n, reference) =>
+      run.add(HashIndex.hash(RandomIndex.key(n), 0, 12), reference)
+    }))
+    Check.equal("references", index.references.toVector.sorted, entries.values.toVector.sorted)
+    (0 until keys + 50).foreach(n => Check.equal(s"key $n", index.find(RandomIndex.key(n), 0, 12), entries.getOrElse(n, KeyIndex.Absent)))
+    Check.equal("bytes", local.usedBytes, (index.localBytes + 7) & ~7L)
   }
 
   /** There is room in the heap for the rows, and none for an index beside them. */
