@@ -4,7 +4,7 @@ count and sum by key of a random stream: ten batches load 10,000,000 keys, then 
 updates; then the query is started again in a new JVM, to the end of a batch of 10,000. Each of it
 without and with a watermark under which nothing expires. 2 partitions on 2 cores, update mode, noop
 sink. Our rows and their index are in local files from an eighth of the heap on.
-Ours once more with key directories beside the log (`key_directories`).
+Ours once more without key directories: a restart walks back over all rows of the log.
 
 batch    median of the batches after the first five, from trigger to end
 restart  seconds from the start of the query to the end of its first batch
@@ -26,17 +26,16 @@ TARGETS = {
     "watermarked_batch_10m_vs_rocksdb": "at most 0.12",
     "restart_to_first_batch_10m_vs_rocksdb": "at most 0.3",
     "watermarked_restart_to_first_batch_10m_vs_rocksdb": "at most 0.3",
-    "directories_batch_10m_vs_rocksdb": "report",
-    "directories_watermarked_batch_10m_vs_rocksdb": "report",
-    "directories_restart_to_first_batch_10m_vs_rocksdb": "at most 0.3",
-    "directories_watermarked_restart_to_first_batch_10m_vs_rocksdb": "at most 0.3",
+    "restart_to_first_batch_10m_vs_walk": "report",
+    "watermarked_restart_to_first_batch_10m_vs_walk": "report",
     "directories_state_bytes_vs_without": "report",
+    "checkpoint_folder_vs_rocksdb": "at most 0.5",
     "heap_10m_vs_rocksdb": "report",
     "local_10m_mb": "report",
 }
 HEAP = "1g"
-DIRECTORIES = "directories"
-"""Ours, with a key directory beside each log."""
+WALK = "walk"
+"""Ours, without key directories."""
 LOADS = 10
 """Batches that bring the keys: a batch with all of them would not fit into the heap either."""
 JIT_BATCHES = 5
@@ -61,17 +60,25 @@ class Lives:
         return sum(float(one["durationMs"]["triggerExecution"]) for one in batches) / 1e3
 
     @property
+    def restart_s(self) -> float:
+        return self.second.first_batch_s
+
+    @property
+    def state_bytes(self) -> int:
+        return self.first.state_bytes["few"]
+
+    @property
     def heap_mb(self) -> float:
         return self.first.heap_mb["few"]
 
 
 def lives(asked: Options, name: str, phases: list[Phase], is_timed: bool) -> Lives:
     folder = asked.folder / (name + "-timed" * is_timed)
-    provider = OURS if name == DIRECTORIES else name
+    provider = OURS if name == WALK else name
     inputs = tuple(asked.folder / "input" / phase.name for phase in phases)
     task = Task(
         provider, folder / "checkpoint", folder / "stream", inputs[:2], HEAP, is_timed=is_timed,
-        key_directories=name == DIRECTORIES,
+        key_directories=name != WALK,
     )  # fmt: skip
     measured = Lives(run(task), run(replace(task, phases=inputs[2:])))
     rows = metric(measured.second.batches["again"][-1], "numRowsTotal")
@@ -92,34 +99,27 @@ def main(asked: Options) -> None:
     print(f"{keys:,} keys in {HEAP} of heap; batches of {rows:,}")
     measured = {}
     for is_timed in (False, True):
-        for name in ("changelog", OURS, DIRECTORIES):
+        for name in ("changelog", WALK, OURS):
             one = measured[name, is_timed] = lives(asked, name, phases, is_timed)
             print(f"{name:<11}{' with a watermark' * is_timed:<17}"
                   f" load {one.load_batch_s:6.1f} s, batch {one.batch_ms:6.0f} ms,"
-                  f" restart {one.second.first_batch_s:5.2f} s,"
-                  f" heap {one.heap_mb:5.0f} MB")  # fmt: skip
-    by_directory = measured[DIRECTORIES, False]
-    by_directory_timed = measured[DIRECTORIES, True]
-    ours, timed = measured[OURS, False], measured[OURS, True]
-    other, other_timed = measured["changelog", False], measured["changelog", True]
+                  f" restart {one.restart_s:5.2f} s,"
+                  f" heap {one.heap_mb:5.0f} MB, folder {one.state_bytes / 1e6:6.1f} MB")  # fmt: skip
+    (ours, timed), (walk, walk_timed), (other, other_timed) = (
+        (measured[name, False], measured[name, True]) for name in (OURS, WALK, "changelog")
+    )
     report(
         {
             "batch_10m_vs_rocksdb": ours.batch_ms / other.batch_ms,
             "watermarked_batch_10m_vs_rocksdb": timed.batch_ms / other_timed.batch_ms,
-            "restart_to_first_batch_10m_vs_rocksdb": ours.second.first_batch_s
-            / other.second.first_batch_s,
-            "watermarked_restart_to_first_batch_10m_vs_rocksdb": timed.second.first_batch_s
-            / other_timed.second.first_batch_s,
-            "directories_batch_10m_vs_rocksdb": by_directory.batch_ms / other.batch_ms,
-            "directories_watermarked_batch_10m_vs_rocksdb": by_directory_timed.batch_ms
-            / other_timed.batch_ms,
-            "directories_restart_to_first_batch_10m_vs_rocksdb": by_directory.second.first_batch_s
-            / other.second.first_batch_s,
-            "directories_watermarked_restart_to_first_batch_10m_vs_rocksdb": (
-                by_directory_timed.second.first_batch_s / other_timed.second.first_batch_s
-            ),
-            "directories_state_bytes_vs_without": by_directory.first.state_bytes["few"]
-            / ours.first.state_bytes["few"],
+            "restart_to_first_batch_10m_vs_rocksdb": ours.restart_s / other.restart_s,
+            "watermarked_restart_to_first_batch_10m_vs_rocksdb": timed.restart_s
+            / other_timed.restart_s,
+            "restart_to_first_batch_10m_vs_walk": ours.restart_s / walk.restart_s,
+            "watermarked_restart_to_first_batch_10m_vs_walk": timed.restart_s
+            / walk_timed.restart_s,
+            "directories_state_bytes_vs_without": ours.state_bytes / walk.state_bytes,
+            "checkpoint_folder_vs_rocksdb": ours.state_bytes / other.state_bytes,
             "heap_10m_vs_rocksdb": ours.heap_mb / other.heap_mb,
             "local_10m_mb": metric(ours.first.batches["few"][-1], "cecLocalBytes") / 1e6,
         }

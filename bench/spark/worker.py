@@ -57,8 +57,8 @@ class Task:
     """Rows and amounts that the state must sum up to at the end; reading it takes seconds."""
     transform_jar: str = ""
     """Jar with the processor of a `transformWithState` that runs in place of the aggregate."""
-    key_directories: bool = False
-    """Our store keeps an index of each large state beside its log."""
+    key_directories: bool = True
+    """Our store keeps hashes of the keys of large states beside their logs."""
     is_timed: bool = False
     """The aggregate is by window as well, under a watermark: all keys are in a window that stays
     open, so that each batch looks for what has expired and finds nothing."""
@@ -109,8 +109,8 @@ def session(task: Task) -> SparkSession:
         settings["spark.jars"] = task.transform_jar
         # What a batch's timers do is done by the next one with input, and not by one of their own.
         settings["spark.sql.streaming.noDataMicroBatches.enabled"] = "false"
-    if task.key_directories:
-        settings[f"{_STATE_STORE}.cec.keyDirectories"] = "true"
+    if not task.key_directories:
+        settings[f"{_STATE_STORE}.cec.keyDirectories"] = "false"
     made = session_on(task.provider, task.heap, settings, task.recovery_time_s)
     made.sparkContext.setLogLevel("WARN")
     return made

@@ -87,20 +87,20 @@ def test_figures_of_large_state_are_those_of_the_newest_run() -> None:
     text = (BENCH / "RESULTS.md").read_text("utf-8")
     text = text.split("## `python bench/spark/large_state.py`")[1].split("\n## ")[0]
     lines = re.findall(
-        r"^(?:changelog|cec|directories) .*load +([\d.]+) s, batch +(\d+) ms, restart +([\d.]+) s, "
-        r"heap +(\d+) MB$",
+        r"^(?:changelog|walk|cec) .*load +([\d.]+) s, batch +(\d+) ms, restart +([\d.]+) s, "
+        r"heap +(\d+) MB, folder +([\d.]+) MB$",
         text,
         re.MULTILINE,
     )
     assert len(lines) == 6
-    units = ("s", "ms", "s", "MB")
+    units = ("s", "ms", "s", "MB", "MB")
     known = [
         [f"{float(value):,.0f} {unit}" if value.isdigit() else f"{value} {unit}" for value in row]
         for of_query in (lines[:3], lines[3:])  # without a watermark, and with one
         for unit, row in zip(units, zip(*of_query, strict=True), strict=True)
     ]
     page = (DOCS / "why.md").read_text("utf-8").split("(`spark/large_state.py`)")[1]
-    names = "ten batches|such a batch|a restart, to the end|heap in use"
+    names = "ten batches|such a batch|a restart, to the end|heap in use|checkpoint folder"
     rows = re.findall(
         rf"^\| (?:with a watermark: )?(?:{names})[^|]*\| (.+) \|$", page, re.MULTILINE
     )

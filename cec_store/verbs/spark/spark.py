@@ -36,7 +36,10 @@ _WarmUps = Annotated[int | None, typer.Option(help="Copies that are loaded at a 
 
 _KeyDirectories = Annotated[
     bool | None,
-    typer.Option("--key-directories", help="Keep an index of large states beside their logs."),
+    typer.Option(
+        "--key-directories/--no-key-directories",
+        help="Keep hashes of the keys of large states beside their logs.",
+    ),
 ]
 
 

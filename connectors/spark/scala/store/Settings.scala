@@ -55,7 +55,7 @@ private[cecstore] object Settings {
     Settings(ExtentTarget(factor.getOrElse(2.0), records, time), long("checkTimeMs", 0, 3600 * 1000).getOrElse(100L), sync,
       long("compressionLevel", 0, 19).getOrElse(1L).toInt, segmentBytes,
       long("replicas", 0, ReplicasMax).getOrElse(0L).toInt, RowMemory(bytes("memoryBytes").getOrElse(RowMemory.DefaultBytes)),
-      directories.getOrElse(false))
+      directories.getOrElse(true))
   }
 
   private def refuse(name: String, value: String, need: String): Nothing =
