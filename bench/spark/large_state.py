@@ -104,7 +104,8 @@ def main(asked: Options) -> None:
             print(f"{name:<11}{' with a watermark' * is_timed:<17}"
                   f" load {one.load_batch_s:6.1f} s, batch {one.batch_ms:6.0f} ms,"
                   f" restart {one.restart_s:5.2f} s,"
-                  f" heap {one.heap_mb:5.0f} MB, folder {one.state_bytes / 1e6:6.1f} MB")  # fmt: skip
+                  f" heap {one.heap_mb:5.0f} MB,"
+                  f" folder {one.state_bytes / 1e6:6.1f} MB")  # fmt: skip
     (ours, timed), (walk, walk_timed), (other, other_timed) = (
         (measured[name, False], measured[name, True]) for name in (OURS, WALK, "changelog")
     )

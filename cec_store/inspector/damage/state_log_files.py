@@ -44,7 +44,9 @@ class StateLogFiles:
         except FileNotFoundError:
             return  # maintenance has made a newer one
         if problem is not None:
-            what = f"of a key directory: {problem}; loads read the log instead, and it can be deleted"
+            what = (
+                f"of a key directory: {problem}; loads read the log instead, and it can be deleted"
+            )
             self.notes.append(Note(path, 0, what))
 
     def segments(self) -> Iterator[LogSegment | Fault]:
