@@ -11,7 +11,7 @@ from cec_store.inspector.built_in.store_files import StoreFiles
 from cec_store.inspector.damage.faults import EFFECTS, Fault, is_note, located
 from cec_store.inspector.decoding.records import Names, RecordDecoder
 from cec_store.inspector.measuring.crash_costs import LogLoad
-from cec_store.inspector.measuring.extents import names_for, reader_at
+from cec_store.inspector.measuring.extents import extent_of, names_for, reader_at
 from cec_store.inspector.measuring.footprint_statistics import (
     FootprintStatistics,
     footprint_statistics,
@@ -23,6 +23,7 @@ from cec_store.inspector.measuring.reference_totals import reference_history
 from cec_store.inspector.places.places import Log, Place, PlaceKind
 from cec_store.log.chain import QueueChain
 from cec_store.queues.lags import ConsumerState, consumer_states
+from cec_store.state_logs.key_directories import DirectoryLead, directory_to
 
 _LOOKS = 4
 
@@ -78,6 +79,8 @@ class LogFacts:
     names: Names | None = None
     """Names of column families, where keys are decoded by them."""
     damage: list[Damage] = field(default_factory=list)
+    directory: DirectoryLead | None = None
+    """Key directory by which a state store is loaded; ``None``: the extent is read."""
     store: StoreFigures | None = None
     """Figures of the store, where one of Spark's own providers keeps it."""
     notes: list[str] = field(default_factory=list)
@@ -117,13 +120,19 @@ class LogFacts:
 
     @property
     def load(self) -> LogLoad | None:
-        """Load of a restart; ``None`` without windows, or where damage hides them."""
+        """Load of the whole extent; ``None`` without windows, or where damage hides them."""
         if self.footprints is None:
             return None
         return LogLoad(
             self.log.operator, self.log.partition, self.extent_bytes, self.extent_raw_bytes,
             self.extent_records, self.replay_rows,
         )  # fmt: skip
+
+    @property
+    def restart_load(self) -> LogLoad | None:
+        """Load of a restart, which may be by a key directory."""
+        walk = self.load
+        return None if walk is None else walk.by_directory(self.directory, self.open_windows)
 
     @property
     def replay_rows(self) -> int:
@@ -177,6 +186,7 @@ def _read(facts: LogFacts, place: Place, at: At) -> None:
         facts.is_operators = log_reader.schema().inputs > 0
         if last is not None and facts.has_windows:
             facts.footprints = footprint_statistics(log_reader, last)
+            facts.directory = directory_to(log_reader, extent_of(log_reader, last))
     except OutOfRange:
         raise
     except CecError as error:

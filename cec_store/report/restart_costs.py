@@ -25,7 +25,7 @@ _SIMULATED_LOGS_MAX = 32
 
 def restart_of(logs: Sequence[LogFacts], rates: LoadRates, cores: int) -> Document | None:
     """Return the seconds of a restart; ``None`` where no log has a state that can be read."""
-    loads = [facts.load for facts in logs if facts.load is not None]
+    loads = [load for facts in logs if (load := facts.restart_load) is not None]
     if not loads:
         return None
     rows = sum(load.replay_rows for load in loads)

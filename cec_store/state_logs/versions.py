@@ -66,6 +66,11 @@ class VersionReader(LogReader):
     def segment_end(self, segment_id: int) -> int:
         return self._ends[segment_id]
 
+    def chain_crc_after(self, frame: Frame) -> int:
+        """Return the chain CRC of its segment at a frame's end."""
+        segment = self._tree.segment(frame.address.segment_id)
+        return segment.running_crcs[frame.next_address.byte]
+
     def check_body(self, frame: Frame) -> None:
         """Raises :class:`CorruptLog` where a frame's body is not what was written."""
         self._tree.check_body(frame)

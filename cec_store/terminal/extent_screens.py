@@ -5,6 +5,7 @@ from __future__ import annotations
 from cec_store.inspector.measuring.crash_costs import CALIBRATED, DEFAULT, REMEMBERED, LoadRates
 from cec_store.inspector.measuring.extents import OperatorState
 from cec_store.inspector.measuring.place_extents import LogExtent, Overview
+from cec_store.state_logs.key_directories import DirectoryLead
 from cec_store.terminal.built_in_screens import show_built_in
 from cec_store.terminal.screens import Cell, Screen
 from cec_store.terminal.wording import by_kind, counted, duration, moment, positions, size, value
@@ -109,12 +110,20 @@ def _show_state(
             ("extent", reach),
             ("target", _target(entry)),
             ("oldest record", age if state.oldest_timestamp_us is not None else "–"),
+            *([("by key directory", _by(state.directory))] if state.directory else []),
             *(replay if entry.has_input else []),
             *([("a crash now costs", crash)] if can_restart else []),
         ],
     )
     if not can_restart:
         screen.line(_FAILS)
+
+
+def _by(directory: DirectoryLead) -> str:
+    return (
+        f"of version {directory.version:,}: instead of the extent, {size(directory.stored_bytes)} "
+        f"with {directory.records:,} records behind it"
+    )
 
 
 def _guess(rates: LoadRates) -> str:
@@ -170,7 +179,10 @@ def _show_logs(screen: Screen, overview: Overview, rates: LoadRates, cores: int)
     screen.table(title, names, rows)
     if cost is not None:
         on = f"on {counted(cost.cores, 'core')}{_guess(rates)}"
-        screen.line(f"a crash now costs {seconds(cost.load_s)} to load all, {on}")
+        states = [entry.state for entry in overview.logs if entry.state is not None]
+        led = sum(state.directory is not None for state in states)
+        by = f"; {counted(led, 'log')} by key directory" if led else ""
+        screen.line(f"a crash now costs {seconds(cost.load_s)} to load all, {on}{by}")
     elif not overview.is_sound:
         screen.line(_FAILS)
 

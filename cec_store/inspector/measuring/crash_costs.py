@@ -22,11 +22,14 @@ from cec_store.checkpoints.last_rows import last_rows
 from cec_store.format.schema import KEY
 from cec_store.log.frames import Frame
 from cec_store.log.reader import LogReader
+from cec_store.state_logs.key_directories import DirectoryLead
 
 DEFAULT, REMEMBERED, CALIBRATED = "default", "remembered", "calibrated"
 _SAMPLE_BYTES_MAX = 128 << 20
 _RAW_BYTES_MIN = 1 << 20
 _ROUNDS = 5
+_KEYS_PER_RECORD = 2
+"""Keys whose hashes a load puts into an index while it decides about one record."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,15 @@ class LogLoad:
     raw_bytes: float
     records: float
     replay_rows: int = 0
+
+    def by_directory(self, lead: DirectoryLead | None, keys: int) -> LogLoad:
+        """The load by a key directory of so many keys, where there is one."""
+        if lead is None:
+            return self
+        records = lead.records + keys / _KEYS_PER_RECORD
+        return replace(
+            self, stored_bytes=lead.stored_bytes, raw_bytes=lead.raw_bytes, records=records
+        )
 
     def scaled(self, factor: float) -> LogLoad:
         """The load of an extent so many times as long."""

@@ -22,13 +22,14 @@ from cec_store.format.records import inputs_of
 from cec_store.format.schema import KEY
 from cec_store.inspector.damage.state_log_files import StateLogFiles, files_of
 from cec_store.inspector.decoding.records import Names, RecordDecoder, RecordRow
-from cec_store.inspector.measuring.crash_costs import CrashCost, LoadRates
+from cec_store.inspector.measuring.crash_costs import CrashCost, LoadRates, LogLoad
 from cec_store.inspector.measuring.oldest_footprints import oldest_footprints
 from cec_store.inspector.measuring.totals import BytesSinceLast, LogTotals, totals_of
 from cec_store.ledger.commit_chain import chain_at
 from cec_store.log.frames import Frame
 from cec_store.log.reader import LogReader
 from cec_store.state_logs.families import families_in, names_at
+from cec_store.state_logs.key_directories import DirectoryLead, directory_to
 from cec_store.state_logs.segments import is_state_log
 from cec_store.state_logs.state_log import StateLog
 from cec_store.state_logs.tree import StateTree
@@ -78,14 +79,23 @@ class OperatorState:
     age_us: int | None
     """Microseconds from there to the largest timestamp of the last frame."""
     oldest_windows: tuple[OpenWindow, ...]
+    directory: DirectoryLead | None = None
+    """Key directory by which a state store is loaded; ``None``: the extent is read."""
+
+    @property
+    def load(self) -> LogLoad:
+        """Load of a restart."""
+        extent = self.extent
+        walk = LogLoad(None, None, extent.bytes, self.raw_bytes, extent.records)
+        return walk.by_directory(self.directory, extent.open_windows)
 
     def cost(self, rates: LoadRates, *, has_input: bool) -> CrashCost:
         """Return the seconds of load and replay that a crash now would cost.
 
         Without input, as in a state store, nothing is replayed.
         """
-        extent = self.extent
-        load_s = rates.load_s(extent.bytes, self.raw_bytes, extent.records)
+        load = self.load
+        load_s = rates.load_s(load.stored_bytes, load.raw_bytes, load.records)
         return CrashCost(load_s, self.replay_rows / rates.replay_rows_per_s if has_input else 0.0)
 
     def freed_s(self, window: OpenWindow, rates: LoadRates) -> float:
@@ -219,6 +229,7 @@ def _state(
         oldest_timestamp_us=oldest_us,
         age_us=None if oldest_us is None or end_us is None else end_us - oldest_us,
         oldest_windows=windows[:top],
+        directory=directory_to(log_reader, frames),
     )
 
 

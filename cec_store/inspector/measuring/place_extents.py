@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from cec_store.checkpoints.policy import Targets
@@ -70,10 +70,12 @@ class LogExtent:
         """Load of a restart; ``None`` where there is no state, or it is out of reach."""
         if self.state is None:
             return None
-        extent, log = self.state.extent, self.log
         rows = self.state.replay_rows if self.has_input else 0
-        return LogLoad(
-            log.operator, log.partition, extent.bytes, self.state.raw_bytes, extent.records, rows
+        return replace(
+            self.state.load,
+            operator=self.log.operator,
+            partition=self.log.partition,
+            replay_rows=rows,
         )
 
     def crash_cost(self, rates: LoadRates) -> CrashCost:

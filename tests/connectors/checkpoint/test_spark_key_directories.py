@@ -15,8 +15,10 @@ import pytest
 pytest.importorskip("pyspark")
 
 from cec_store.connectors.spark.setup.settings import PREFIX, PROVIDER_KEY
+from cec_store.inspector.measuring.extents import inspect_extent
 from cec_store.inspector.places.places import place_at
 from cec_store.inspector.verifying.place import verify_place
+from cec_store.storage.local import LocalFolder
 from support.spark.runs import STORE
 from support.spark.session import CEC
 
@@ -105,15 +107,23 @@ def test_query_goes_on_by_its_key_directories(
     assert found == expected
     report = verify_place(place_at(tmp_path / "checkpoint"), deep=True)
     assert not report.faults
+    for log in logs_of(tmp_path):
+        shown = inspect_extent(LocalFolder(log)).state
+        assert shown is not None
+        assert shown.directory is not None
+        assert shown.directory.records < shown.extent.records
     assert loads.used() - used >= 2 * PARTITIONS
     assert loads.refused() == refused
+
+
+def logs_of(tmp_path: Path) -> list[Path]:
+    return [tmp_path / "checkpoint" / "state" / "0" / str(n) for n in range(PARTITIONS)]
 
 
 def await_directories(tmp_path: Path) -> None:
     """Wait until each partition has one that leads to its newest version, or nearly."""
     deadline_s = time.monotonic() + DEADLINE_S
-    folders = [tmp_path / "checkpoint" / "state" / "0" / str(n) for n in range(PARTITIONS)]
-    while not all(list(folder.glob("*.keys")) for folder in folders):
+    while not all(list(log.glob("*.live")) for log in logs_of(tmp_path)):
         assert time.monotonic() < deadline_s, [*tmp_path.rglob("*")]
         time.sleep(0.1)
     time.sleep(1)

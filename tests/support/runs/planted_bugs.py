@@ -441,7 +441,7 @@ OF_KEY_RUNS = {
         "true",
     ),
     "loads_an_older_row_of_a_key_as_well": (_LOAD, "i == firsts", "i >= from"),
-    "loads_keys_that_are_closed": (_LOAD, "references(row) > 0", "row >= 0"),
+    "loads_keys_that_are_closed": (_LOAD, "if (reference > 0)", "if (row >= 0)"),
     "takes_keys_of_one_hash_for_one_at_a_load": (
         _LOAD, "haveOneKey(sorted(i).toInt, row)", "true"
     ),
