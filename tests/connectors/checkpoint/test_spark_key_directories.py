@@ -18,9 +18,12 @@ from cec_store.connectors.spark.setup.settings import PREFIX, PROVIDER_KEY
 from cec_store.inspector.measuring.extents import inspect_extent
 from cec_store.inspector.places.places import place_at
 from cec_store.inspector.verifying.place import verify_place
-from cec_store.storage.local import LocalFolder
+from cec_store.storage.folder import FolderTree
+from cec_store.storage.stores.folders import folder_at
 from support.spark.runs import STORE
 from support.spark.session import CEC
+from support.stores.hdfs_cluster import Hdfs
+from support.stores.needed import at_full_size, need
 
 KEYS, PARTITIONS = 4_000, 2
 DEADLINE_S = 60
@@ -75,7 +78,28 @@ def test_query_goes_on_by_its_key_directories(
     directories: Any, tmp_path: Path, version: str
 ) -> None:
     """With checkpoint formats V1 and V2."""
-    spark, random = directories, Random(int(version))
+    checkpoint = tmp_path / "checkpoint"
+    check_lives(directories, tmp_path, str(checkpoint), folder_at(str(checkpoint)), version)
+
+
+@pytest.mark.parametrize(
+    "version", [pytest.param(name, marks=at_full_size("a cluster of Hadoop")) for name in "12"]
+)
+def test_query_on_hdfs_goes_on_by_its_key_directories(
+    directories: Any, hdfs: Hdfs, tmp_path: Path, version: str
+) -> None:
+    """Where a file is replaced by none of the same name, and a writer holds its segment open."""
+    need("fsspec", "requests")
+    name = f"directories-{version}"
+    seen = folder_at(hdfs.web_url(name), {"user": "root"})
+    check_lives(directories, tmp_path, f"{hdfs.url}/{name}", seen, version)
+
+
+def check_lives(
+    spark: Any, tmp_path: Path, checkpoint: str, seen: FolderTree, version: str
+) -> None:
+    """Three lives of a query; the checkpoint is looked at through ``seen``."""
+    random = Random(int(version))
     spark.conf.set(CHECKPOINT_FORMAT, version)
     (tmp_path / "in").mkdir()
     schema = "key long, amount long, name string"
@@ -91,24 +115,24 @@ def test_query_goes_on_by_its_key_directories(
                 expected[key] = expected.get(key, 0) + sum(amounts)
         query = (
             totals.writeStream.format("noop").outputMode("update")
-            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .option("checkpointLocation", checkpoint)
             .start()
         )  # fmt: skip
         query.processAllAvailable()
         first = query.recentProgress[0]["stateOperators"][0]["customMetrics"]
         read_at_loads.append(first["cecLoadedRecords"])
-        await_directories(tmp_path)
+        await_directories(seen)
         query.stop()
     assert read_at_loads[0] == 0
     # A few commits behind the directory, of which none has all keys.
     assert max(read_at_loads) < KEYS
-    state = spark.read.format("statestore").load(str(tmp_path / "checkpoint"))
+    state = spark.read.format("statestore").load(checkpoint)
     found = {row["key"]["key"]: row["value"]["sum"] for row in state.collect()}
     assert found == expected
-    report = verify_place(place_at(tmp_path / "checkpoint"), deep=True)
+    report = verify_place(place_at(seen), deep=True)
     assert not report.faults
-    for log in logs_of(tmp_path):
-        shown = inspect_extent(LocalFolder(log)).state
+    for log in logs_of(seen):
+        shown = inspect_extent(log).state
         assert shown is not None
         assert shown.directory is not None
         assert shown.directory.records < shown.extent.records
@@ -116,14 +140,16 @@ def test_query_goes_on_by_its_key_directories(
     assert loads.refused() == refused
 
 
-def logs_of(tmp_path: Path) -> list[Path]:
-    return [tmp_path / "checkpoint" / "state" / "0" / str(n) for n in range(PARTITIONS)]
+def logs_of(checkpoint: FolderTree) -> list[FolderTree]:
+    operator = checkpoint.folder("state").folder("0")
+    return [operator.folder(str(partition)) for partition in range(PARTITIONS)]
 
 
-def await_directories(tmp_path: Path) -> None:
+def await_directories(checkpoint: FolderTree) -> None:
     """Wait until each partition has one that leads to its newest version, or nearly."""
     deadline_s = time.monotonic() + DEADLINE_S
-    while not all(list(log.glob("*.live")) for log in logs_of(tmp_path)):
-        assert time.monotonic() < deadline_s, [*tmp_path.rglob("*")]
+    logs = logs_of(checkpoint)
+    while not all(any(name.endswith(".live") for name in log.names()) for log in logs):
+        assert time.monotonic() < deadline_s, [log.names() for log in logs]
         time.sleep(0.1)
     time.sleep(1)
