@@ -27,7 +27,8 @@ private[cecstore] final case class BlockTable(rows: Int, rowsPerBlock: Int, plac
 private[cecstore] object Blocks {
   /** A block is to have so many bytes before compression, and at most as many rows as a zone. Tests make them smaller. */
   @volatile private[cecstore] var blockBytes: Int = 16 << 10
-  private val RowsMax = 256
+  /** Of a block. */
+  val RowsMax = 256
   /** Of the head of a body, without its table. */
   val HeadBytes = 20
   private val EntryBytes = 8

@@ -8,13 +8,13 @@ import java.util.concurrent.ConcurrentSkipListMap
  * began, as RocksDB's do: a timer that is set while timers expire is for the next batch. While a scan is under way
  * each change notes what its key had before.
  */
-private[cecstore] final class OrderedIndex extends KeyIndex {
+private[cecstore] final class OrderedIndex private (keys: ConcurrentSkipListMap[Array[Byte], java.lang.Long], private var keyBytes: Long) extends KeyIndex {
   import KeyIndex.Absent
   import OrderedIndex.Changes
 
-  private val keys = new ConcurrentSkipListMap[Array[Byte], java.lang.Long](KeyIndex.Unsigned)
-  private var keyBytes = 0L
-  private var size_ = 0 // the map counts its own by walking it
+  def this() = this(new ConcurrentSkipListMap[Array[Byte], java.lang.Long](KeyIndex.Unsigned), 0)
+
+  private var size_ = keys.size // the map counts its own by walking it
   /** What keys had before each change since the first of the scans began that are under way; null if there are none. */
   @volatile private var changes: Changes = null
   private var scansUnderWay = 0
@@ -53,13 +53,6 @@ private[cecstore] final class OrderedIndex extends KeyIndex {
     val earlier = changes.getOrDefault(key, Vector.empty)
     // Every scan that is under way goes by the first change since it began: later ones tell it nothing.
     if (!earlier.lastOption.exists(_._1 > newestBegan)) changes.put(key, earlier :+ (changeNumber -> before))
-  }
-
-  /** Keys that come in ascending order, of which none is there yet. */
-  def fill(sorted: Iterator[(Array[Byte], Long)]): Unit = sorted.foreach { case (key, reference) =>
-    keys.put(key, reference)
-    keyBytes += key.length
-    size_ += 1
   }
 
   override def references: Iterator[Long] with AutoCloseable = between(null, null)
@@ -134,6 +127,10 @@ private[cecstore] final class OrderedIndex extends KeyIndex {
 }
 
 private[cecstore] object OrderedIndex {
+  /** The index of these keys, in any order; no two are equal. */
+  def of(keys: Array[Array[Byte]], references: Array[Long]): OrderedIndex =
+    new OrderedIndex(new ConcurrentSkipListMap[Array[Byte], java.lang.Long](new SortedKeys(keys, references)), keys.iterator.map(_.length.toLong).sum)
+
   /** By key: the numbers of its changes, ascending, and what it had before each. */
   private type Changes = ConcurrentSkipListMap[Array[Byte], Vector[(Long, Long)]]
 }

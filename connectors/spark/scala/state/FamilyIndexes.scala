@@ -15,6 +15,8 @@ private[state] final class FamilyIndexes(rows: RowsTable, isOrdered: Int => Bool
   import FamilyIndexes.Growth
 
   private var indexes = new Array[KeyIndex](2)
+  /** All keys are in no order until all are in: putting them in order is less work at once. */
+  private var isLoading = true
   /** Rows that are loaded are sorted by their keys' hashes, because the heap has no room for all keys. */
   private var isSorting = keysHint > KeyRun.keysMin && !memory.hasRoom(KeyTable.bytesFor(keysHint))
   private val share = new RowMemory.Share
@@ -27,8 +29,7 @@ private[state] final class FamilyIndexes(rows: RowsTable, isOrdered: Int => Bool
   def apply(family: Int): KeyIndex = {
     if (family >= indexes.length) indexes = Arrays.copyOf(indexes, family + 1)
     if (indexes(family) == null) {
-      indexes(family) = if (isOrdered(family)) new OrderedIndex
-        else hashed(family)
+      indexes(family) = if (isOrdered(family) && !isLoading) new OrderedIndex else hashed(family)
     }
     indexes(family)
   }
@@ -57,10 +58,12 @@ private[state] final class FamilyIndexes(rows: RowsTable, isOrdered: Int => Bool
    */
   def loaded(take: Long => Unit): Unit = {
     isSorting = false
+    isLoading = false
     eachHashed(index => if (index.isLoading) memory.placing(index.endLoad(take)))
     makeRoom()
     // What has come since a run was made would else stay in the heap for long.
     eachHashed(index => index.makeRoom(index.localBytes > 0, Int.MaxValue, memory.space))
+    indexes.indices.filter(family => indexes(family) != null && isOrdered(family)).foreach(order)
   }
 
   private def eachHashed(change: HashIndex => Unit): Unit = {
@@ -75,6 +78,8 @@ private[state] final class FamilyIndexes(rows: RowsTable, isOrdered: Int => Bool
     share.add(bytes - share.bytes)
   }
 
+  /** How many keys are kept in order. */
+  def orderedKeys: Int = indexes.iterator.collect { case ordered: OrderedIndex => ordered.size }.sum
   def isInOrder(family: Int): Boolean = apply(family).isInstanceOf[OrderedIndex]
   def endScans(): Unit = indexes.foreach { case ordered: OrderedIndex => ordered.endScans(); case _ => }
 
@@ -82,10 +87,8 @@ private[state] final class FamilyIndexes(rows: RowsTable, isOrdered: Int => Bool
   def order(family: Int): OrderedIndex = apply(family) match {
     case ordered: OrderedIndex => ordered
     case hashed =>
-      val ordered = new OrderedIndex
-      val keyed = hashed.references.map(reference => (rows.of(reference).key(reference.toInt), reference)).toArray
-      Arrays.sort(keyed, (a: (Array[Byte], Long), b: (Array[Byte], Long)) => KeyIndex.Unsigned.compare(a._1, b._1))
-      ordered.fill(keyed.iterator)
+      val references = hashed.references.toArray
+      val ordered = OrderedIndex.of(references.map(reference => rows.of(reference).key(reference.toInt)), references)
       hashed.letGo()
       indexes(family) = ordered
       ordered

@@ -7,7 +7,7 @@ import scala.util.Using
 import scala.util.control.NonFatal
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.cecstore.CecLogException
-import org.apache.spark.sql.cecstore.format.{BadFrame, Format, Rows}
+import org.apache.spark.sql.cecstore.format.{BadFrame, Blocks, Format, Rows}
 import org.apache.spark.sql.cecstore.keys.{HashedRun, KeyRun, RowsTable}
 import org.apache.spark.sql.cecstore.log.{Base, DerivedFiles, FrameAt, LoggedBytes, LoggedInputs, SegmentFolder, StateLog}
 import org.apache.spark.unsafe.Platform
@@ -33,7 +33,8 @@ private[cecstore] final class KeyDirectories(folder: SegmentFolder, files: Deriv
   /** The version is in the log; where much has changed since the last directory, or was taken back, it is to have one. */
   def committed(base: Base, state: LiveState, grows: Boolean): Unit = {
     val windows = state.openWindows
-    if (grows && windows >= KeyRun.keysMin && math.abs(base.nextOffset - describedUpto) >= math.max(KeyRun.keysMin / 4, windows / ChangedPart)) {
+    def isChanged = math.abs(base.nextOffset - describedUpto) >= math.max(KeyRun.keysMin / 4, windows / ChangedPart)
+    if (grows && windows >= KeyRun.keysMin && isChanged && state.orderedKeys <= windows / orderedPart) {
       due.set((base, state.liveRows()))
       describedUpto = base.nextOffset
     }
@@ -199,6 +200,11 @@ private[cecstore] object KeyDirectories {
   val written, used, refused = new AtomicLong
   /** Whether rows are brought in the background; tests switch it off. */
   @volatile private[cecstore] var fills = true
+  /**
+   * One in so many keys may be kept in order: of those a restart reads the keys, and with them a block of rows for each.
+   * Tests let all be.
+   */
+  @volatile private[cecstore] var orderedPart: Int = Blocks.RowsMax
   private val Tried, Kept = 2
   /** One in so many keys must have changed: each directory has a bit for each row, and is a file more. */
   private val ChangedPart = 16

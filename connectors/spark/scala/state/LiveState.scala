@@ -50,6 +50,9 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
   def rowsOf(reference: Long): Rows = rows.of(reference)
   def keyCount(family: Int): Int = index.size(family)
 
+  /** How many keys are kept in order, over all families. */
+  def orderedKeys: Int = index.orderedKeys
+
   /** Keep this family's keys in order from now on: its use is known only once it is declared. */
   def order(family: Int): OrderedIndex = index.order(family)
 
@@ -350,6 +353,7 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
     timesOf = said.timesOf.orNull
     frames.foreach(rows.put)
     runs(rows).foreach { case (family, run) => index.hashedOf(family).beginWith(run) }
+    index.loaded(_ => ())
     open = said.openWindows
     loading = null
     nextOffset = said.endOffset

@@ -24,7 +24,7 @@ private[cecstore] object ModelProgram {
       LiveState.partBytes = 300
       Instance.bodyBytes = 200
     }
-    if (words.flag("directories")) Blocks.blockBytes = ModelRun.SmallBlocks
+    if (words.flag("directories")) { Blocks.blockBytes = ModelRun.SmallBlocks; KeyDirectories.orderedPart = 1 }
     if (!words.flag("every")) runAs(words)
     else (0 until 1 << Flags.size).map { bits =>
       val chosen = Flags.zipWithIndex.map { case (flag, bit) => flag -> s"${(bits >> bit & 1) == 1}" }
