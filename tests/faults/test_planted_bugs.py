@@ -64,6 +64,8 @@ LOCAL_BUGS = {
     "loses_an_interrupt": "an interrupt neither fails local files nor gets lost",
 }
 NEWEST_FIRST = "of rows that come newest first an index has the first one of each key"
+OF_HASHES = "an index that is made of hashes has each key"
+IN_ORDER = "keys that are put in order at once are in the order of their bytes"
 RUN_BUGS = {
     "keeps_the_entry_of_a_key_that_has_a_newer_row": (
         "an index of a table over a run has what a map has"
@@ -79,15 +81,20 @@ RUN_BUGS = {
     "loads_an_older_row_of_a_key_as_well": NEWEST_FIRST,
     "loads_keys_that_are_closed": NEWEST_FIRST,
     "takes_keys_of_one_hash_for_one_at_a_load": NEWEST_FIRST,
+    "loses_entries_that_found_no_slot_of_their_part": OF_HASHES,
+    "overwrites_the_next_slot": OF_HASHES,
+    "orders_keys_by_four_bytes_alone": IN_ORDER,
+    "takes_bytes_for_numbers_with_a_sign": IN_ORDER,
 }
+OF_FRAMES = "frames have the live rows of their part of a version, and no later times"
 DIRECTORY_BUGS = {
     "uses_a_directory_of_another_attempt": "a key directory of another attempt is not used",
     "believes_damaged_hashes": "no damaged byte of a key directory is believed",
     "believes_any_file_of_keys": "keys of another log are not believed",
     "goes_on_from_a_damaged_directory": "no key directory goes on from one that is damaged",
     "has_the_hashes_of_other_frames": "rows of any lengths come out of the log as they were put",
-    "has_the_live_rows_of_another_frame": "a version of several frames has a key directory",
-    "has_the_time_of_one_of_two_zones": "a version of several frames has a key directory",
+    "has_the_live_rows_of_another_frame": OF_FRAMES,
+    "has_the_time_of_one_of_two_zones": OF_FRAMES,
     "takes_one_of_the_keys_that_look_alike": (
         "rows of any lengths come out of the log as they were put"
     ),

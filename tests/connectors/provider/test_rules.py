@@ -69,6 +69,7 @@ RULES = (
     "keys of another log are not believed",
     "a key directory says which rows can be due",
     "a version of several frames has a key directory",
+    "frames have the live rows of their part of a version, and no later times",
     "no key directory goes on from one that is damaged",
     "a row that cannot be read fails its batch by name, and the state is loaded anew",
     "two key directories are kept, and none of a segment that is gone",

@@ -441,7 +441,22 @@ OF_KEY_RUNS = {
         "true",
     ),
     "loads_an_older_row_of_a_key_as_well": (_LOAD, "i == firsts", "i >= from"),
-    "loads_keys_that_are_closed": (_LOAD, "if (reference > 0)", "if (row >= 0)"),
+    "loads_keys_that_are_closed": (_LOAD, "reference > 0", "row >= 0"),
+    "loses_entries_that_found_no_slot_of_their_part": (
+        "keys/HashedRun.scala",
+        "System.arraycopy(slots, slotsOfPart * width, slots, 0, "
+        "slots.length - slotsOfPart * width)", "()",
+    ),
+    "overwrites_the_next_slot": (
+        "keys/KeyRun.scala", "Platform.getLong(slots, at + KeyRun.HashBytes) & ~referenceMask", "0L"
+    ),
+    "orders_keys_by_four_bytes_alone": (
+        "keys/SortedKeys.scala",
+        "equal.foreach { case (start, end) => sort(start, end, common) }", "()",
+    ),
+    "takes_bytes_for_numbers_with_a_sign": (
+        "keys/SortedKeys.scala", "key(i) & 0xffL", "key(i).toLong"
+    ),
     "takes_keys_of_one_hash_for_one_at_a_load": (
         _LOAD, "haveOneKey(sorted(i).toInt, row)", "true"
     ),
@@ -462,13 +477,15 @@ OF_DIRECTORIES = {
         "state/KeyDirectories.scala", "file.seal != of.seal", "false"
     ),
     "goes_on_from_a_damaged_directory": (
-        "state/KeyDirectories.scala", "last.header.seq && !bad(name)", "last.header.seq"
+        "state/KeyDirectories.scala", "name.seq <= last.header.seq && !bad(name)",
+        "name.seq <= last.header.seq",
     ),
     "has_the_hashes_of_other_frames": (
         "state/KeyDirectories.scala", "rows.size - keys.map(_.frames.size).sum", "0"
     ),
     "has_the_live_rows_of_another_frame": (
-        "state/LiveRows.scala", "get(from, from + count)", "get(0, count)"
+        "state/LiveRows.scala", "BitSet.valueOf(bits).get(from, from + count)",
+        "BitSet.valueOf(bits).get(0, count)",
     ),
     "has_the_time_of_one_of_two_zones": (
         "state/LiveRows.scala", "Zones.at(first) to Zones.at(last)",

@@ -9,7 +9,7 @@ import org.apache.spark.sql.cecstore.format.{Rows, RowsSummary}
  * @param timesOf whose least times the parts have
  * @param parts of all rows of the extent, oldest first, each with the offset of its first row and how many it has
  */
-private[state] final case class LiveRows(openWindows: Long, endOffset: Long, timesOf: Option[String], parts: Seq[(Long, Int, LivePart)]) {
+private[cecstore] final case class LiveRows(openWindows: Long, endOffset: Long, timesOf: Option[String], parts: Seq[(Long, Int, LivePart)]) {
   /** The same of frames, of which each is within one part. */
   def ofFrames(frames: Seq[RowsSummary]): Seq[LivePart] = {
     val left = parts.iterator.buffered
@@ -30,7 +30,7 @@ private[state] final case class LiveRows(openWindows: Long, endOffset: Long, tim
  * @param bits bit i % 64 of word i / 64 is that of row i
  * @param leastTimes of each zone of the first `timedRows` rows, see [[Zones]]
  */
-private[state] final case class LivePart(bits: Array[Long], timedRows: Int, leastTimes: Array[Long]) {
+private[cecstore] final case class LivePart(bits: Array[Long], timedRows: Int, leastTimes: Array[Long]) {
   def liveCount: Int = BitSet.valueOf(bits).cardinality
 
   def slice(from: Int, count: Int): LivePart = {
@@ -44,7 +44,7 @@ private[state] final case class LivePart(bits: Array[Long], timedRows: Int, leas
   }
 }
 
-private[state] object LivePart {
+private[cecstore] object LivePart {
   val Empty: LivePart = LivePart(Array.empty, 0, Array.empty)
 
   /** @param hasTimes whether the least times of the rows are known */

@@ -332,7 +332,7 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
   def isBroken: Boolean = inputs != null && inputs.hasFailed
 
   /** Which rows are live, once a version is in the log and before the next one begins. */
-  private[state] def liveRows(): LiveRows = {
+  private[cecstore] def liveRows(): LiveRows = {
     advance()
     val all = (oldestId to delta.id).map(rows(_))
     if (zones != null) all.foreach(zones.cover)

@@ -7,10 +7,10 @@ import java.util.Random
 import scala.util.Using
 
 import org.apache.spark.sql.cecstore.CecLogException
-import org.apache.spark.sql.cecstore.format.{Blocks, Format, Rows}
+import org.apache.spark.sql.cecstore.format.{Blocks, Format, Rows, RowsSummary}
 import org.apache.spark.sql.cecstore.keys.{HashedRun, HashIndex, KeyIndex, KeyRun}
 import org.apache.spark.sql.cecstore.log.{Base, FrameAt, LoggedBytes, SegmentFolder, SegmentWriter, StateLog}
-import org.apache.spark.sql.cecstore.state.{ExtentTarget, Instance, KeyDirectories, LiveState, RowMemory, RowTime, StateLoader, Zones}
+import org.apache.spark.sql.cecstore.state.{ExtentTarget, Instance, KeyDirectories, LivePart, LiveRows, LiveState, RowMemory, RowTime, StateLoader, Zones}
 
 /** Key directories: what a load does with one, and with one that is damaged or does not lead there. */
 object DirectoryRules {
@@ -24,6 +24,7 @@ object DirectoryRules {
     "keys of another log are not believed" -> otherKeys,
     "a key directory says which rows can be due" -> times,
     "a version of several frames has a key directory" -> severalFrames,
+    "frames have the live rows of their part of a version, and no later times" -> frames,
     "no key directory goes on from one that is damaged" -> goesOnFromNone,
     "a row that cannot be read fails its batch by name, and the state is loaded anew" -> unreadable,
     "two key directories are kept, and none of a segment that is gone" -> kept)
@@ -235,8 +236,33 @@ object DirectoryRules {
   /** Frames of a version that was made here have its rows in common, and their zones do not begin where its zones do. */
   private def severalFrames(setting: Setting): Unit = withSettings {
     val bodyBytes = Instance.bodyBytes
-    Instance.bodyBytes = 20_000
+    Instance.bodyBytes = 12_000
     try times(setting) finally Instance.bodyBytes = bodyBytes
+  }
+
+  private def frames(setting: Setting): Unit = for (seed <- 0 until 100) {
+    val random = new Random(seed)
+    val counts = Seq.fill(1 + random.nextInt(4))(random.nextInt(1500))
+    val times = Array.fill(counts.sum)(random.nextInt(1_000_000).toLong)
+    val live = Array.fill(counts.sum)(random.nextInt(3) > 0)
+    def starts(sizes: Seq[Int]): Seq[Int] = sizes.scanLeft(0)(_ + _)
+    val parts = counts.zip(starts(counts)).map { case (count, start) =>
+      val timed = random.nextInt(count + 1)
+      val bits = new java.util.BitSet
+      (0 until count).filter(row => live(start + row)).foreach(bits.set)
+      val least = (0 until timed).grouped(Zones.Size).map(_.map(row => times(start + row)).min).toArray
+      (7000L + start, count, LivePart(bits.toLongArray, timed, least))
+    }
+    val cuts = counts.map { count => Seq.fill(random.nextInt(5))(random.nextInt(count + 1)).appended(0).appended(count).sorted }
+    val ofFrames = cuts.zip(starts(counts)).flatMap { case (of, start) => of.zip(of.tail).map { case (from, until) => (start + from, until - from) } }
+    val found = LiveRows(0, 0, None, parts).ofFrames(ofFrames.map { case (from, count) => RowsSummary(count, 7000L + from, 0, 0, 0, 0, 0) })
+    found.zip(ofFrames).foreach { case (part, (from, count)) =>
+      val bits = java.util.BitSet.valueOf(part.bits)
+      (0 until count).foreach { row =>
+        Check.equal(s"seed $seed: whether row ${from + row} is live", bits.get(row), live(from + row))
+        if (row < part.timedRows) Check.that("a zone has a later time than its row", part.leastTimes(row / Zones.Size) <= times(from + row))
+      }
+    }
   }
 
   private def goesOnFromNone(setting: Setting): Unit = withSettings {
