@@ -71,6 +71,7 @@ RULES = (
     "a version of several frames has a key directory",
     "frames have the live rows of their part of a version, and no later times",
     "no key directory goes on from one that is damaged",
+    "a key directory of which a file is gone is passed over, and one is made anew",
     "a row that cannot be read fails its batch by name, and the state is loaded anew",
     "two key directories are kept, and none of a segment that is gone",
 )

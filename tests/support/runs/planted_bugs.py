@@ -477,7 +477,7 @@ OF_DIRECTORIES = {
         "state/KeyDirectories.scala", "file.seal != of.seal", "false"
     ),
     "goes_on_from_a_damaged_directory": (
-        "state/KeyDirectories.scala", "name.seq <= last.header.seq && !bad(name)",
+        "state/KeyDirectories.scala", "name.seq <= last.header.seq && !bad.contains(name)",
         "name.seq <= last.header.seq",
     ),
     "has_the_hashes_of_other_frames": (

@@ -1,6 +1,7 @@
 package org.apache.spark.sql.cecstore.state
 
-import java.io.IOException
+import java.io.{FileNotFoundException, IOException}
+import java.util.concurrent.ConcurrentHashMap
 import java.util.concurrent.atomic.{AtomicLong, AtomicReference}
 import scala.collection.mutable
 import scala.util.Using
@@ -28,7 +29,7 @@ private[cecstore] final class KeyDirectories(folder: SegmentFolder, files: Deriv
   /** Offset up to which the newest directory counts that this process knows of. */
   @volatile private var describedUpto = 0L
   /** Directories that could not be used: no other one goes on from them. */
-  @volatile private var bad = Set.empty[DirectoryName]
+  private val bad = ConcurrentHashMap.newKeySet[DirectoryName]
 
   /** The version is in the log; where much has changed since the last directory, or was taken back, it is to have one. */
   def committed(base: Base, state: LiveState, grows: Boolean): Unit = {
@@ -55,13 +56,14 @@ private[cecstore] final class KeyDirectories(folder: SegmentFolder, files: Deriv
 
   /** What is made of the newest directory that leads to this frame, and of the frames behind it, oldest first. */
   private def newestThatLeadsTo[A](log: StateLog, last: FrameAt)(make: (LiveFile, Seq[FrameAt]) => A): Option[A] =
-    names.iterator.filter(name => name.seq <= last.header.seq && !bad(name)).take(Tried).flatMap { name =>
+    names.iterator.filter(name => name.seq <= last.header.seq && !bad.contains(name)).take(Tried).flatMap { name =>
       try {
         val live = LiveFile.read(files.open(name.live))
         log.since(live.end.seq, last)(live.end.isAt).map(make(live, _))
       } catch {
+        case _: FileNotFoundException => None // who else has the store has made a newer one
         case e @ (_: CecLogException | _: IOException | _: BadFrame) =>
-          bad += name
+          bad.add(name)
           refused.incrementAndGet()
           logWarning(s"cec: ${folder.location}: the key directory ${name.live} is not used, the log is read instead: ${e.getMessage}")
           None
@@ -186,7 +188,7 @@ private[cecstore] final class KeyDirectories(folder: SegmentFolder, files: Deriv
 
   /** The one before stays: Spark may take back the version of the newest. Key files go with the last directory that names them. */
   private def forget(log: StateLog): Unit = {
-    val kept = names.iterator.filter(name => log.ids.contains(name.segment) && !bad(name)).flatMap { name =>
+    val kept = names.iterator.filter(name => log.ids.contains(name.segment) && !bad.contains(name)).flatMap { name =>
       try Some(name -> LiveFile.read(files.open(name.live))) catch { case _: IOException | _: BadFrame => None }
     }.take(Kept).toSeq
     val named = kept.map(_._1.live).toSet ++ kept.flatMap(_._2.keyFiles.map(_.name.keys))

@@ -26,6 +26,7 @@ object DirectoryRules {
     "a version of several frames has a key directory" -> severalFrames,
     "frames have the live rows of their part of a version, and no later times" -> frames,
     "no key directory goes on from one that is damaged" -> goesOnFromNone,
+    "a key directory of which a file is gone is passed over, and one is made anew" -> gone,
     "a row that cannot be read fails its batch by name, and the state is loaded anew" -> unreadable,
     "two key directories are kept, and none of a segment that is gone" -> kept)
 
@@ -279,6 +280,21 @@ object DirectoryRules {
     Check.that("the damaged file stays", !Files.exists(keys))
     log.check("by one that was made anew", log.load(directories).get)
     Check.equal("files of keys", filesOf(log.folder, "keys").size, 1)
+  }
+
+  private def gone(setting: Setting): Unit = withSettings {
+    val log = new Written(Files.createDirectory(setting.folder.resolve("log")), ragged = true)
+    log.describe()
+    log.next(Versions + 1)
+    log.describe()
+    val (directories, refused) = (log.directories(), KeyDirectories.refused.get)
+    Files.delete(filesOf(log.folder, "keys").head)
+    Check.that("a directory without keys is used", log.load(directories).isEmpty)
+    log.next(Versions + 2)
+    log.describe(directories)
+    log.check("by one that was made anew", log.load(directories).get)
+    Check.equal("damaged directories", KeyDirectories.refused.get - refused, 0L)
+    Check.equal("files", Seq("live", "keys").map(filesOf(log.folder, _).size), Seq(2, 2))
   }
 
   private def unreadable(setting: Setting): Unit = withSettings {
