@@ -27,6 +27,8 @@ RUN_BYTES_PER_KEY = 12
 """Bytes of a local file for a key of a run; while one is merged, the old one is there too."""
 ROWS_MOST = 4
 """Keys and values of the extent take so many times those of live keys at most; docs/spark.md."""
+_DIRECTORY_KEYS_MIN = 1 << 20
+"""Keys of a store that has key directories (KeyDirectories.scala)."""
 DIRECTORY_BYTES_PER_RECORD = 5
 """Bytes of key directories for a record of the extent: a hash of four, and two bits twice."""
 HEAP_SHARE_OF_ROWS = 8
@@ -116,7 +118,7 @@ def state_size(shape: StateShape) -> StateSize:
     # To hold q at f N while other records come, at most one renewal for each f - 1 of them.
     batch = round(shape.changes * (1 + 1 / (shape.extent_factor - 1)))
     kept = extent + shape.versions_kept * batch
-    has_directories = shape.keys > shape.stores * _RUN_KEYS_MIN
+    has_directories = shape.keys >= shape.stores * _DIRECTORY_KEYS_MIN
     return StateSize(
         heap_bytes=shape.keys * (HEAP_BYTES_PER_KEY + row),
         heap_bytes_most=shape.keys * (HEAP_BYTES_PER_KEY + ROWS_MOST * row),

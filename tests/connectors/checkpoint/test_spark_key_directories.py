@@ -33,7 +33,7 @@ CHECKPOINT_FORMAT = STORE + "checkpointFormatVersion"
 @pytest.fixture
 def directories(spark: Any) -> Iterator[Any]:
     """A session that keeps key directories of small states, too."""
-    set_least_keys(spark, 100)
+    set_least_keys(spark, 100, 100)
     stores = spark._jvm.org.apache.spark.sql.execution.streaming.state.StateStore
     stores.stop()  # maintenance begins again, as often as is set here
     settings = {
@@ -52,13 +52,16 @@ def directories(spark: Any) -> Iterator[Any]:
         else:
             spark.conf.set(name, value)
     stores.stop()
-    set_least_keys(spark, 1 << 16)
+    set_least_keys(spark, 1 << 16, 1 << 20)
 
 
-def set_least_keys(spark: Any, least: int) -> None:
-    """Say how many keys a state needs to have a directory."""
-    runs = getattr(spark._jvm.org.apache.spark.sql.cecstore.keys, "KeyRun$")
-    getattr(getattr(runs, "MODULE$"), "keysMin_$eq")(least)
+def set_least_keys(spark: Any, of_a_run: int, of_a_directory: int) -> None:
+    """Say how many keys a state needs to have an index in a local file, and to have a directory."""
+    packages = spark._jvm.org.apache.spark.sql.cecstore
+    runs = getattr(packages.keys, "KeyRun$")
+    getattr(getattr(runs, "MODULE$"), "keysMin_$eq")(of_a_run)
+    directories = getattr(packages.state, "KeyDirectories$")
+    getattr(getattr(directories, "MODULE$"), "keysMin_$eq")(of_a_directory)
 
 
 def put(folder: Path, number: int, random: Random) -> dict[int, list[int]]:

@@ -34,8 +34,8 @@ private[cecstore] final class KeyDirectories(folder: SegmentFolder, files: Deriv
   /** The version is in the log; where much has changed since the last directory, or was taken back, it is to have one. */
   def committed(base: Base, state: LiveState, grows: Boolean): Unit = {
     val windows = state.openWindows
-    def isChanged = math.abs(base.nextOffset - describedUpto) >= math.max(KeyRun.keysMin / 4, windows / ChangedPart)
-    if (grows && windows >= KeyRun.keysMin && isChanged && state.orderedKeys <= windows / orderedPart) {
+    def isChanged = math.abs(base.nextOffset - describedUpto) >= windows / ChangedPart
+    if (grows && windows >= keysMin && isChanged && state.orderedKeys <= windows / orderedPart) {
       due.set((base, state.liveRows()))
       describedUpto = base.nextOffset
     }
@@ -43,7 +43,7 @@ private[cecstore] final class KeyDirectories(folder: SegmentFolder, files: Deriv
 
   /** The state at the end of this frame, and how many records were read for it; None where no directory leads there. */
   def load(log: StateLog, last: FrameAt, memory: RowMemory): Option[(LiveState, Long)] =
-    if (last.header.openWindows < KeyRun.keysMin) None
+    if (last.header.openWindows < keysMin) None
     else newestThatLeadsTo(log, last) { (live, since) =>
       val state = Using.Manager { use => loaded(log, live, keyFilesOf(live.keyFiles, use), memory) }.get
       CatchUp.follow(state, since, s"the state of $store by its key directory")(_ => ())
@@ -207,6 +207,11 @@ private[cecstore] object KeyDirectories {
    * Tests let all be.
    */
   @volatile private[cecstore] var orderedPart: Int = Blocks.RowsMax
+  /**
+   * A state of fewer keys has none: a first batch after a restart touches most blocks of its rows in any case, so that reading all
+   * of them one after the other takes no longer. Tests lower it.
+   */
+  @volatile private[cecstore] var keysMin: Int = 1 << 20
   private val Tried, Kept = 2
   /** One in so many keys must have changed: each directory has a bit for each row, and is a file more. */
   private val ChangedPart = 16

@@ -39,6 +39,7 @@ private[cecstore] object ModelProgram {
     val runs = Seeded.run(words, until = 1) { seed =>
       // Runs of a few keys, and of each second seed keys that look alike.
       KeyRun.keysMin = 1 + (seed % 7).toInt
+      KeyDirectories.keysMin = KeyRun.keysMin
       HashIndex.hashBits = if (seed % 2 == 0) ModelRun.FourBits else -1
       new ModelRun(words, seed)
     }

@@ -34,12 +34,13 @@ object DirectoryRules {
   private val Versions = 12
 
   private def withSettings[A](what: => A): A = {
-    val (block, min, least) = (Blocks.blockBytes, KeyRun.keysMin, HashedRun.leastBytes)
+    val (block, min, least, keys) = (Blocks.blockBytes, KeyRun.keysMin, HashedRun.leastBytes, KeyDirectories.keysMin)
     Blocks.blockBytes = 256
     HashedRun.leastBytes = 5000
     KeyRun.keysMin = 100
+    KeyDirectories.keysMin = 100
     KeyDirectories.fills = false
-    try what finally { Blocks.blockBytes = block; KeyRun.keysMin = min; HashedRun.leastBytes = least; KeyDirectories.fills = true }
+    try what finally { Blocks.blockBytes = block; KeyRun.keysMin = min; KeyDirectories.keysMin = keys; HashedRun.leastBytes = least; KeyDirectories.fills = true }
   }
 
   private def key(n: Int): Array[Byte] = Format.littleEndian(new Array[Byte](12)).putInt(n).putLong(4, n * 1000L).array

@@ -17,7 +17,7 @@ import org.apache.spark.unsafe.types.UTF8String
 /** Scans that a hint narrows, against a map: random versions, taken back, loaded again and given up, one seed after the other. */
 object DueRows {
   def run(words: Arguments): Programs.Result = {
-    if (words.flag("directories")) { KeyRun.keysMin = 20; Blocks.blockBytes = 300 }
+    if (words.flag("directories")) { KeyRun.keysMin = 20; KeyDirectories.keysMin = 20; Blocks.blockBytes = 300 }
     val runs = Seeded.run(words, until = 1)(new DueRowsRun(words, _))
     Map("seeds" -> runs.size, "narrowed" -> runs.map(_.narrowed).sum, "full" -> runs.map(_.full).sum, "due" -> runs.map(_.due).sum,
       "aborts" -> runs.map(_.aborts).sum, "back" -> runs.map(_.back).sum, "loads" -> runs.map(_.loads).sum, "early" -> runs.map(_.early).sum,
