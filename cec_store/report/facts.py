@@ -186,7 +186,8 @@ def _read(facts: LogFacts, place: Place, at: At) -> None:
         facts.is_operators = log_reader.schema().inputs > 0
         if last is not None and facts.has_windows:
             facts.footprints = footprint_statistics(log_reader, last)
-            facts.directory = directory_to(log_reader, extent_of(log_reader, last))
+            if facts.is_state:
+                facts.directory = directory_to(log_reader, extent_of(log_reader, last))
     except OutOfRange:
         raise
     except CecError as error:

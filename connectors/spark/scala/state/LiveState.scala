@@ -20,7 +20,7 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
   import KeyIndex.Absent
   import LiveState.Counters
 
-  private[state] val rows = new RowsTable
+  private val rows = new RowsTable
   private val index = new FamilyIndexes(rows, isOrdered, keysHint, memory)
   private val heap = new HeapParts(rows, memory)
   /** The oldest live row. */

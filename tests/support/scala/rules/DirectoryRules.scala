@@ -146,11 +146,17 @@ object DirectoryRules {
     Check.equal("files of keys", filesOf(log.folder, "keys").size, 2)
   }
 
-  private def damaged(setting: Setting): Unit = withSettings {
+  /** A log with two key directories, one version apart. */
+  private def describedTwice(setting: Setting): Written = {
     val log = new Written(Files.createDirectory(setting.folder.resolve("log")), ragged = true)
     log.describe()
     log.next(Versions + 1)
     log.describe()
+    log
+  }
+
+  private def damaged(setting: Setting): Unit = withSettings {
+    val log = describedTwice(setting)
     // The one before is whole, and would be used.
     filesOf(log.folder, "live").init.foreach(Files.delete)
     Seq("live", "keys").foreach(kind => filesOf(log.folder, kind).foreach(damaged(log, _)))
@@ -284,10 +290,7 @@ object DirectoryRules {
   }
 
   private def gone(setting: Setting): Unit = withSettings {
-    val log = new Written(Files.createDirectory(setting.folder.resolve("log")), ragged = true)
-    log.describe()
-    log.next(Versions + 1)
-    log.describe()
+    val log = describedTwice(setting)
     val (directories, refused) = (log.directories(), KeyDirectories.refused.get)
     Files.delete(filesOf(log.folder, "keys").head)
     Check.that("a directory without keys is used", log.load(directories).isEmpty)
