@@ -102,6 +102,21 @@ def open_footprints(chain: LogReader, seq: int | None = None) -> tuple[pa.Table,
     return table.select([KEY, STATE]), _open_rows(chain, newest_first[0], table)
 
 
+def open_offsets(chain: LogReader, seq: int | None = None) -> Ints:
+    """The offsets of the footprints of a log's open windows, ascending, shape (N,).
+
+    States are not read, so that this needs the room of keys only; else as :func:`rebuild`.
+    """
+    last = _counted(chain, seq)
+    if last is None:
+        return np.empty(0, np.int64)
+    newest_first = list(extent_frames(chain, last))
+    table = _records(chain, newest_first, [KIND, KEY])
+    opened = _open_rows(chain, last, table)
+    offsets: Ints = newest_first[-1].header.first_offset + opened
+    return offsets
+
+
 def _records(chain: LogReader, newest_first: list[Frame], columns: list[str]) -> pa.Table:
     """Return these columns of the frames' records, in the order of the log."""
     batches = [chain.records(frame, backward=True, columns=columns) for frame in newest_first]

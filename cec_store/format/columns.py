@@ -23,6 +23,18 @@ def values_of(column: pa.Array | pa.ChunkedArray, dtype: str) -> NDArray[Any]:
     return np.frombuffer(column.buffers()[1], dtype, len(column), column.offset * size)
 
 
+def bytes_of(column: pa.Array) -> tuple[NDArray[np.uint8], Ints]:
+    """The bytes of a binary column as they lie in memory, and the ends of its values in them.
+
+    The ends have the shape (rows + 1,): row i lies between the ends i and i + 1.
+    """
+    size = 8 if pa.types.is_large_binary(column.type) else 4
+    _, ends, data = column.buffers()
+    places = np.frombuffer(ends, f"<i{size}", len(column) + 1, size * column.offset)
+    held = np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
+    return held, places.astype(np.int64, copy=False)
+
+
 def rows_by_chunk(column: pa.ChunkedArray, rows: Ints) -> list[Ints]:
     """Ascending rows of a column, as rows of each of its chunks."""
     starts = np.cumsum([0, *map(len, column.chunks)])

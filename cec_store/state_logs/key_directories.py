@@ -1,32 +1,29 @@
 """Key directories: files beside a state log that say where the newest row of each key is.
 
-docs/format.md §16. They are derived from the log, and only Spark's store makes an index of them.
+docs/format.md §16. A load by one reads them, and the frames behind it, instead of the extent.
 """
 
 from __future__ import annotations
 
-import re
-import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cec_store.format.checksum import crc32c
+from cec_store.errors import CorruptLog
 from cec_store.log.frames import Frame
 from cec_store.log.reader import LogReader
+from cec_store.state_logs.directory_files import (
+    check_body,
+    is_live_file,
+    read_head,
+    read_live_file,
+    seal_of,
+    seq_of,
+)
 from cec_store.state_logs.versions import VersionReader
 from cec_store.storage.folder import Folder
 
-_NAME = re.compile(r"\d{20}-\d{20}\.(keys|live)")
-_FOOTER = struct.Struct("<4sHHQIII")
-_CRC_BYTES = 4
-_MAGICS = {"keys": b"CECK", "live": b"CECL"}
-_VERSION = 1
-_END = struct.Struct("<QQQIQQQ")
-_COUNT = struct.Struct("<I")
-_KEY_FILE = struct.Struct("<QQII")
 _TRIED = 2
 """Live files that a load looks at, newest first (KeyDirectories.scala)."""
-_PIECE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -59,13 +56,12 @@ def directory_to(lineage: LogReader, extent: Sequence[Frame]) -> DirectoryLead |
         return None
     folder = lineage.folder
     by_seq = {frame.header.seq: number for number, frame in enumerate(extent)}
-    live = [name for name in folder.names() if _NAME.fullmatch(name) and name.endswith(".live")]
-    live.sort(key=lambda name: name.partition("-")[2], reverse=True)
-    for name in [name for name in live if int(name[21:41]) in by_seq][:_TRIED]:
+    live = [name for name in folder.names() if is_live_file(name) and seq_of(name) in by_seq]
+    for name in sorted(live, key=seq_of, reverse=True)[:_TRIED]:
         try:
-            lead = _lead(lineage, extent[by_seq[int(name[21:41])] :], name)
-        except FileNotFoundError:
-            continue  # maintenance has made a newer one
+            lead = _lead(lineage, extent[by_seq[seq_of(name)] :], name)
+        except (CorruptLog, FileNotFoundError):
+            continue  # a load passes it over; or maintenance has made a newer one
         if lead is not None:
             return lead
     return None
@@ -74,37 +70,24 @@ def directory_to(lineage: LogReader, extent: Sequence[Frame]) -> DirectoryLead |
 def _lead(lineage: VersionReader, frames: Sequence[Frame], name: str) -> DirectoryLead | None:
     """The directory of this name, which has to stand at the end of the first of the frames."""
     folder, last = lineage.folder, frames[0]
-    if problem_of(folder, name) is not None:
+    live = read_live_file(folder, name)
+    if (live.segment_id, live.byte, live.seq) != (*last.address, last.header.seq):
+        return None
+    if live.chain_crc != lineage.chain_crc_after(last):
         return None
     size = folder.size(name)
-    head = folder.read(name, 0, size - _FOOTER.size)
-    segment_id, byte, seq, chain_crc, version, _, _ = _END.unpack_from(head)
-    if (segment_id, byte, seq) != (*last.address, last.header.seq):
-        return None
-    if chain_crc != lineage.chain_crc_after(last):
-        return None
-    at = _END.size + _COUNT.size + _COUNT.unpack_from(head, _END.size)[0]
-    for number in range(_COUNT.unpack_from(head, at)[0]):
-        named = _KEY_FILE.unpack_from(head, at + _COUNT.size + number * _KEY_FILE.size)
-        keys = f"{named[0]:020}-{named[1]:020}.keys"
-        key_bytes = folder.size(keys)
-        footer = folder.read(keys, max(0, key_bytes - _FOOTER.size), _FOOTER.size)
-        if len(footer) < _FOOTER.size or _FOOTER.unpack(footer)[4:6] != named[2:]:
+    for named in live.key_files:
+        if not named.is_sealed_by(seal_of(folder, named.name)):
             return None
-        size += key_bytes
+        size += folder.size(named.name)
     headers = [frame.header for frame in frames[1:]]
     return DirectoryLead(
         name=name,
-        version=version,
+        version=live.version,
         records=sum(header.record_count for header in headers),
         stored_bytes=size + sum(header.frame_bytes for header in headers),
         raw_bytes=size + sum(header.raw_bytes for header in headers),
     )
-
-
-def is_of_key_directory(name: str) -> bool:
-    """Return True if a file of this name is one of a key directory."""
-    return _NAME.fullmatch(name) is not None
 
 
 def problem_of(folder: Folder, name: str) -> str | None:
@@ -113,28 +96,10 @@ def problem_of(folder: Folder, name: str) -> str | None:
     Raises:
         FileNotFoundError: there is no such file.
     """
-    size = folder.size(name)
-    footer = folder.read(name, max(0, size - _FOOTER.size), _FOOTER.size)
-    if len(footer) < _FOOTER.size:
-        return "the file is cut short"
-    magic, version, reserved, head_bytes, head_crc, body_crc, footer_crc = _FOOTER.unpack(footer)
-    is_ours = magic == _MAGICS[name.rpartition(".")[2]]
-    if not is_ours or crc32c(footer[:-_CRC_BYTES]) != footer_crc:
-        return "its footer fails its checksum"
-    if (version, reserved) != (_VERSION, 0):
-        return f"version {version} of key directories is unknown to this release"
-    body_bytes = size - _FOOTER.size - head_bytes
-    if body_bytes < 0:
-        return "the file is cut short"
-    if _crc_of(folder, name, body_bytes, head_bytes) != head_crc:
-        return "its head fails its checksum"
-    if _crc_of(folder, name, 0, body_bytes) != body_crc:
-        return "its body fails its checksum"
+    try:
+        seal = seal_of(folder, name)
+        read_head(folder, name, seal)
+        check_body(folder, name, seal)
+    except CorruptLog as error:
+        return error.reason
     return None
-
-
-def _crc_of(folder: Folder, name: str, start: int, length: int) -> int:
-    crc = 0
-    for at in range(start, start + length, _PIECE_BYTES):
-        crc = crc32c(folder.read(name, at, min(_PIECE_BYTES, start + length - at)), crc)
-    return crc

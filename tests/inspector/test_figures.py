@@ -610,8 +610,9 @@ def test_every_kind_of_fault_has_its_words_and_was_seen() -> None:
         "state-file-damaged",
         "rows",
         "unreadable",
-    }  # those of inspector/test_verify.py, test_reference_queues.py, test_built_in.py and
-    # storage/test_permissions.py
+        "key-directory",
+    }  # those of inspector/test_verify.py, test_reference_queues.py, test_built_in.py,
+    # test_verify_key_directories.py and storage/test_permissions.py
     assert seen | of_places == set(ADVICE) == set(EFFECTS)
     assert not seen & of_places
     assert len(DAMAGES) >= 20

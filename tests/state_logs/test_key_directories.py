@@ -8,12 +8,13 @@ from random import Random
 
 import pytest
 
-from cec_store.format.checksum import crc32c
 from cec_store.inspector.measuring.extents import inspect_extent
 from cec_store.inspector.verifying.log import verify
-from cec_store.state_logs.key_directories import DirectoryLead, is_of_key_directory, problem_of
+from cec_store.state_logs.directory_files import is_of_key_directory
+from cec_store.state_logs.key_directories import DirectoryLead, problem_of
 from cec_store.state_logs.state_log import StateLog
 from cec_store.storage.local import LocalFolder
+from support.places.key_directories import sealed
 from support.places.state_logs import EMPTY, Writer
 
 NAMES = {
@@ -21,11 +22,6 @@ NAMES = {
     b"CECL": f"{1 << 32:020}-{7:020}.live",
 }
 KEYS = NAMES[b"CECK"]
-
-
-def file_of(head: bytes, body: bytes = b"", magic: bytes = b"CECK", version: int = 1) -> bytes:
-    footer = struct.pack("<4sHHQII", magic, version, 0, len(head), crc32c(head), crc32c(body))
-    return body + head + footer + struct.pack("<I", crc32c(footer))
 
 
 def problem_in(tmp_path: Path, data: bytes, name: str = KEYS) -> str | None:
@@ -43,15 +39,15 @@ def test_names(name: str) -> None:
 @pytest.mark.parametrize("body", [b"", b"abc", bytes(3 << 20)], ids=len)
 @pytest.mark.parametrize("magic", NAMES)
 def test_whole_file_has_no_problem(tmp_path: Path, magic: bytes, body: bytes) -> None:
-    assert problem_in(tmp_path, file_of(b"head" * 9, body, magic), NAMES[magic]) is None
+    assert problem_in(tmp_path, sealed(magic, b"head" * 9, body), NAMES[magic]) is None
 
 
 def test_file_of_the_other_kind_is_a_problem(tmp_path: Path) -> None:
-    assert problem_in(tmp_path, file_of(b"head", magic=b"CECL")) is not None
+    assert problem_in(tmp_path, sealed(b"CECL", b"head")) is not None
 
 
 def test_every_damaged_byte_is_a_problem(tmp_path: Path) -> None:
-    whole, random = file_of(b"head" * 9, b"abcdefghi" * 9), Random(1)
+    whole, random = sealed(b"CECK", b"head" * 9, b"abcdefghi" * 9), Random(1)
     for at in range(len(whole)):
         damaged = bytearray(whole)
         damaged[at] ^= 1 << random.randrange(8)
@@ -60,7 +56,7 @@ def test_every_damaged_byte_is_a_problem(tmp_path: Path) -> None:
 
 
 def test_another_version_is_named(tmp_path: Path) -> None:
-    said = problem_in(tmp_path, file_of(b"", version=2))
+    said = problem_in(tmp_path, sealed(b"CECK", b"", version=2))
     assert said == "version 2 of key directories is unknown to this release"
 
 
@@ -74,7 +70,7 @@ def described(folder: LocalFolder, version: int, keys: bytes) -> str:
     head += struct.pack("<I", 3) + b"abc"
     head += struct.pack("<IQQ", 1, segment_id, seq) + keys[-12:-4] + struct.pack("<I", 0)
     name = f"{segment_id:020}-{seq:020}"
-    (Path(folder.path) / f"{name}.live").write_bytes(file_of(head, magic=b"CECL"))
+    (Path(folder.path) / f"{name}.live").write_bytes(sealed(b"CECL", head))
     (Path(folder.path) / f"{name}.keys").write_bytes(keys)
     return f"{name}.live"
 
@@ -86,7 +82,7 @@ def lead_to(folder: LocalFolder, version: int) -> DirectoryLead | None:
 
 
 def test_directory_leads_to_later_versions_of_its_lineage(tmp_path: Path) -> None:
-    folder, keys = LocalFolder(tmp_path), file_of(b"head", b"hash" * 9)
+    folder, keys = LocalFolder(tmp_path), sealed(b"CECK", b"head", b"hash" * 9)
     writer = Writer(folder, Random(1), blocks=True)
     made = writer.commit(EMPTY, {(1, b"a"): b"1", (1, b"b"): b"2"})
     made = second = writer.commit(made, {(1, b"c"): b"3"})
@@ -111,7 +107,7 @@ def test_directory_leads_to_later_versions_of_its_lineage(tmp_path: Path) -> Non
 
 
 def test_of_two_directories_the_newest_that_leads_there_counts(tmp_path: Path) -> None:
-    folder, keys = LocalFolder(tmp_path), file_of(b"head", b"hash" * 9)
+    folder, keys = LocalFolder(tmp_path), sealed(b"CECK", b"head", b"hash" * 9)
     writer = Writer(folder, Random(1), blocks=True)
     made = EMPTY
     for version in range(5):
@@ -124,7 +120,7 @@ def test_of_two_directories_the_newest_that_leads_there_counts(tmp_path: Path) -
 
 
 def test_directory_that_is_damaged_or_of_other_frames_leads_nowhere(tmp_path: Path) -> None:
-    folder, keys = LocalFolder(tmp_path), file_of(b"head", b"hash" * 9)
+    folder, keys = LocalFolder(tmp_path), sealed(b"CECK", b"head", b"hash" * 9)
     writer = Writer(folder, Random(1), blocks=True)
     made = writer.commit(EMPTY, {(1, b"a"): b"1"})
     writer.commit(made, {(1, b"c"): b"3"})
@@ -138,10 +134,10 @@ def test_directory_that_is_damaged_or_of_other_frames_leads_nowhere(tmp_path: Pa
     for at in (0, 8, 16, 24):  # segment, byte, number and chain CRC, with checksums that are right
         head = bytearray(whole[:-28])
         head[at] ^= 1
-        live.write_bytes(file_of(bytes(head), magic=b"CECL"))
+        live.write_bytes(sealed(b"CECL", bytes(head)))
         assert lead_to(folder, 2) is None, at
     live.write_bytes(whole)
-    key_file.write_bytes(file_of(b"head", b"hush" * 9))
+    key_file.write_bytes(sealed(b"CECK", b"head", b"hush" * 9))
     assert lead_to(folder, 2) is None
     key_file.unlink()
     assert lead_to(folder, 2) is None
@@ -150,9 +146,9 @@ def test_directory_that_is_damaged_or_of_other_frames_leads_nowhere(tmp_path: Pa
 def test_verify_notes_a_damaged_directory_and_goes_on(tmp_path: Path) -> None:
     writer = Writer(LocalFolder(tmp_path), Random(1), blocks=True)
     writer.commit(EMPTY, {(1, b"a"): b"1"})
-    (tmp_path / KEYS).write_bytes(file_of(b"head", b"hashes"))
+    (tmp_path / KEYS).write_bytes(sealed(b"CECK", b"head", b"hashes"))
     assert not verify(LocalFolder(tmp_path)).notes
-    (tmp_path / KEYS).write_bytes(file_of(b"head", b"hashes")[1:])
+    (tmp_path / KEYS).write_bytes(sealed(b"CECK", b"head", b"hashes")[1:])
     report = verify(LocalFolder(tmp_path))
     assert not report.faults
     (note,) = report.notes

@@ -53,7 +53,7 @@ ORDER = {
         output_queue
     """,
     "partitioned": """
-        plain_queue spark_hash by_reference making offsets
+        plain_queue murmur3 spark_hash by_reference making offsets
         retaining read_options write_options holding batches target reading whole_queue
         following
     """,
@@ -62,7 +62,9 @@ ORDER = {
         reference_writer merging upkeep partitioned_queue earlier
     """,
     "scans": "filters scanner queue_scan",
-    "state_logs": "sizing segments tree versions families state_log key_directories",
+    "state_logs": """
+        sizing segments tree versions families state_log directory_files key_directories row_times
+    """,
     "operators": """
         taxonomy contract inputs keys aggregate join ordering stateless choosing acknowledging
         frame_builder recovery reprocessing runner checking
@@ -120,7 +122,7 @@ ORDER = {
     "inspector.decoding": "plain_values keys variables records",
     "inspector.verifying": """
         results record_checks one_writer frame_checks index queue kept_versions version_faults
-        state_record_checks state_log log spark_files reference_commits
+        state_record_checks directory_checks state_log log spark_files reference_commits
         reference_segments reference_queue place
     """,
     "inspector.measuring": """

@@ -47,6 +47,8 @@ ADVICE = {
     "open-windows": _DEFECT,
     "extent": _DEFECT,
     "index": "`cec-store reindex`; until then lookups scan frame headers",
+    "key-directory": "stop the query and delete the file: a start then reads the log, which is "
+    "sound; keep a copy of the folder and report a defect of the writer",
     "log-missing": "restore the whole folder from a copy",
     "commit-record": _DEFECT,
     "commit-missing": "restore the object from a copy",
@@ -101,6 +103,7 @@ EFFECTS = {
     "open-windows": "a rebuild at this frame fails",
     "extent": "a rebuild at this frame reads too little or too much",
     "index": "lookups by time are slower; no record is affected",
+    "key-directory": "a start that goes by it has another state than the log says",
     "log-missing": "all that this log held is out of reach",
     "commit-record": "which records of the partitions belong to which batch is not certain",
     "commit-missing": "the queue cannot be opened, or readers stop in front of it",

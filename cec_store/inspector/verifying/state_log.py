@@ -16,6 +16,7 @@ from cec_store.inspector.damage.log_segment import LogSegment
 from cec_store.inspector.damage.segment_scan import Gap, ScannedFrame, SegmentScan
 from cec_store.inspector.damage.state_log_files import StateLogFiles
 from cec_store.inspector.damage.whole_segments import Batches, RunningCrcs, SoundFrames, read_whole
+from cec_store.inspector.verifying.directory_checks import check_directories
 from cec_store.inspector.verifying.frame_checks import FrameChecks
 from cec_store.inspector.verifying.kept_versions import KeptVersions
 from cec_store.inspector.verifying.results import BytesSoFar, TotalBytes, Verification
@@ -102,7 +103,7 @@ class _StateLogVerifier:
                 kept.whole if rebuilds else kept.whole[-1:],
                 has_variables=isinstance(decoder, VariablesDecoder),
             )
-        faults = tuple(versions.with_effects())
+        faults = (*versions.with_effects(), *(self._directory_faults() if rebuilds else ()))
         whole = versions.whole()
         held = [
             batches for batches in (self._tree.segment(n).frames for n in self._segments) if batches
@@ -125,6 +126,16 @@ class _StateLogVerifier:
             first_version=int(whole[0]) if len(whole) else None,
             last_version=int(whole[-1]) if len(whole) else None,
         )
+
+    def _directory_faults(self) -> Iterator[Fault]:
+        """Yield what key directories say otherwise than the log, where that is sound."""
+        if self._faults:
+            return
+        for item in check_directories(self._tree):
+            if isinstance(item, Note):
+                self._notes.append(item)
+            else:
+                yield item
 
     def _add_record_fault(self, frame: Frame, kind: str, what: str) -> None:
         segment = self._segments[frame.address.segment_id]

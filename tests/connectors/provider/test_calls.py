@@ -7,6 +7,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+from support.places.key_directories import verify_directories
 from support.spark.jvm import OURS, ROCKSDB, STORE, run_jvm
 
 CHANGELOG = {f"{STORE}.rocksdb.changelogCheckpointing.enabled": "true"}
@@ -59,6 +60,7 @@ def test_random_calls_give_what_a_map_gives_after_loads_by_key_directories(
     assert 2 * found["directories"] > seeds
     assert 2 * found["byDirectory"] > seeds
     assert found["blocks"] > 5 * seeds
+    assert verify_directories(tmp_path) > seeds / 6
 
 
 @pytest.mark.crash

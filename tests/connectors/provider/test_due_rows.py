@@ -7,6 +7,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+from support.places.key_directories import verify_directories
 from support.spark.jvm import STORE, run_jvm
 
 KINDS = 6
@@ -41,6 +42,7 @@ def test_narrowed_scan_after_a_load_by_a_key_directory_gives_the_rows_that_are_d
         settings={f"{STORE}.cec.keyDirectories": "true"},
     )  # fmt: skip
     assert found["byDirectory"] > 2 * seeds
+    assert verify_directories(tmp_path) > seeds / 3
     assert found["refused"] == 0
     assert found["narrowed"] > 8 * seeds
     assert found["due"] > 100 * seeds
