@@ -34,6 +34,13 @@ _WarmLag = Annotated[int | None, typer.Option(help="Versions that a warm copy ma
 _WarmUps = Annotated[int | None, typer.Option(help="Copies that are loaded at a time; 0: all.")]
 
 
+_CheckDirectories = Annotated[
+    bool | None,
+    typer.Option(
+        "--check-directories/--no-check-directories",
+        help="Read the log after a load by such hashes, too, and fail if it says otherwise.",
+    ),
+]
 _KeyDirectories = Annotated[
     bool | None,
     typer.Option(
@@ -76,6 +83,7 @@ def conf_verb(
         str | None, typer.Option(help="Of rows in an executor's heap; the rest is in local files.")
     ] = None,
     key_directories: _KeyDirectories = None,
+    check_directories: _CheckDirectories = None,
     replicas: _Replicas = None,
     replica_memory_bytes: _ReplicaMemory = None,
     replica_warm_lag_versions: _WarmLag = None,
@@ -104,6 +112,7 @@ def conf_verb(
                 "segment_bytes": segment_bytes,
                 "memory_bytes": memory_bytes,
                 "key_directories": key_directories,
+                "check_directories": check_directories,
                 "replicas": replicas,
                 "replica_memory_bytes": replica_memory_bytes,
                 "replica_warm_lag_versions": replica_warm_lag_versions,

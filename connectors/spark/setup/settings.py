@@ -147,6 +147,7 @@ SETTINGS = (
         _bytes(0, 1 << 50),
     ),
     Setting("key_directories", "keyDirectories", "True or False", _flag, is_flag=True),
+    Setting("check_directories", "checkDirectories", "True or False", _flag, is_flag=True),
     Setting("replicas", "replicas", "0 to 100 (executors)", _whole(0, 100)),
     Setting(
         "replica_memory_bytes",
@@ -169,6 +170,7 @@ _FROM_TEXT: dict[str, Callable[[str], object]] = {
     "segmentBytes": _sparks_size,
     "memoryBytes": _sparks_size,
     "keyDirectories": _sparks_flag,
+    "checkDirectories": _sparks_flag,
     "replicaMemoryBytes": _sparks_size,
 }
 """Values that Python takes, from Spark's texts of them; whole numbers are not named."""

@@ -38,7 +38,7 @@ def directories(spark: Any) -> Iterator[Any]:
     stores.stop()  # maintenance begins again, as often as is set here
     settings = {
         PROVIDER_KEY: CEC,
-        PREFIX + "keyDirectories": "true",
+        PREFIX + "checkDirectories": "true",
         "spark.sql.shuffle.partitions": str(PARTITIONS),
         STORE + "maintenanceInterval": "300ms",
     }

@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 from support.places.key_directories import verify_directories
-from support.spark.jvm import OURS, ROCKSDB, STORE, run_jvm
+from support.spark.jvm import CHECKED, OURS, ROCKSDB, STORE, run_jvm
 
 CHANGELOG = {f"{STORE}.rocksdb.changelogCheckpointing.enabled": "true"}
 
@@ -51,7 +51,7 @@ def test_random_calls_give_what_a_map_gives_after_loads_by_key_directories(
     seeds = crash_count(8, 1_000)
     found = run_jvm(
         "model", root=tmp_path, families=families, v2="both", maintenance=True, directories=True,
-        tight=True, until=seeds, counted=True, settings={f"{STORE}.cec.keyDirectories": "true"},
+        tight=True, until=seeds, counted=True, settings=CHECKED,
         timeout_s=120 + 10 * seeds,
     )  # fmt: skip
     assert found["seeds"] == seeds

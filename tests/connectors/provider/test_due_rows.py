@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 from support.places.key_directories import verify_directories
-from support.spark.jvm import STORE, run_jvm
+from support.spark.jvm import CHECKED, run_jvm
 
 KINDS = 6
 
@@ -39,7 +39,7 @@ def test_narrowed_scan_after_a_load_by_a_key_directory_gives_the_rows_that_are_d
     seeds = crash_count(KINDS, 100 * KINDS)
     found = run_jvm(
         "dueRows", root=tmp_path, until=seeds, directories=True, timeout_s=240 + seeds,
-        settings={f"{STORE}.cec.keyDirectories": "true"},
+        settings=CHECKED,
     )  # fmt: skip
     assert found["byDirectory"] > 2 * seeds
     assert verify_directories(tmp_path) > seeds / 3

@@ -131,6 +131,7 @@ def test_submitted_settings_are_those_of_spark_submit() -> None:
         ("memory_bytes", "1GiB", "memoryBytes", "1073741824"),
         ("key_directories", True, "keyDirectories", "true"),
         ("key_directories", False, "keyDirectories", "false"),
+        ("check_directories", True, "checkDirectories", "true"),
     ],
 )
 def test_value_is_written_as_spark_reads_it(
@@ -169,6 +170,7 @@ def test_value_is_written_as_spark_reads_it(
         ("replica_warm_ups", 10_001, "0 to 10,000"),
         ("memory_bytes", -1, "0 to 1 PiB"),
         ("key_directories", "yes", "True or False"),
+        ("check_directories", "yes", "True or False"),
     ],
 )
 def test_refusal_has_the_name_the_value_and_what_is_allowed(

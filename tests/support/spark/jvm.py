@@ -22,6 +22,8 @@ _REPLICAS = SCALA / "replicas"
 OURS = "org.apache.spark.sql.cecstore.CecStateStoreProvider"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 STORE = "spark.sql.streaming.stateStore"
+CHECKED = {f"{STORE}.cec.checkDirectories": "true"}
+"""Settings with which each load by a key directory reads the log as well, and compares."""
 _MAIN = "org.apache.spark.sql.cecstore.testing.Programs"
 _STDERR_CHARACTERS = 6_000
 

@@ -20,8 +20,11 @@ import org.apache.spark.unsafe.Platform
  * They are derived from the log, in Spark's maintenance, and a load that cannot use one reads the log.
  *
  * Task threads call [[committed]] and [[load]]. The lock keeps two runs of maintenance apart.
+ *
+ * @param areChecked a load by one reads the log as well, and fails if that gives another state
  */
-private[cecstore] final class KeyDirectories(folder: SegmentFolder, files: DerivedFiles, store: String) extends Logging {
+private[cecstore] final class KeyDirectories(folder: SegmentFolder, files: DerivedFiles, store: String, areChecked: Boolean = false)
+    extends Logging {
   import KeyDirectories._
 
   /** A version that is to have a directory. */
@@ -44,12 +47,22 @@ private[cecstore] final class KeyDirectories(folder: SegmentFolder, files: Deriv
   /** The state at the end of this frame, and how many records were read for it; None where no directory leads there. */
   def load(log: StateLog, last: FrameAt, memory: RowMemory): Option[(LiveState, Long)] =
     if (last.header.openWindows < keysMin) None
-    else newestThatLeadsTo(log, last) { (live, since) =>
-      val state = Using.Manager { use => loaded(log, live, keyFilesOf(live.keyFiles, use), memory) }.get
-      CatchUp.follow(state, since, s"the state of $store by its key directory")(_ => ())
-      describedUpto = math.max(describedUpto, live.endOffset)
-      used.incrementAndGet()
-      (state, since.map(_.header.recordCount.toLong).sum)
+    else {
+      val made = newestThatLeadsTo(log, last) { (live, since) =>
+        val state = Using.Manager { use => loaded(log, live, keyFilesOf(live.keyFiles, use), memory) }.get
+        CatchUp.follow(state, since, s"the state of $store by its key directory")(_ => ())
+        describedUpto = math.max(describedUpto, live.endOffset)
+        used.incrementAndGet()
+        (state, since.map(_.header.recordCount.toLong).sum)
+      }
+      if (areChecked) made.foreach { case (state, _) => check(log, last, state, memory) }
+      made
+    }
+
+  private def check(log: StateLog, last: FrameAt, state: LiveState, memory: RowMemory): Unit =
+    StateLoader.load(log, last, _ => false, store, memory).difference(state).foreach { what =>
+      throw new CecLogException(s"${folder.location}: version ${last.header.inputUpto} by its key directory is not what the log says: $what; " +
+        "stop the query and delete the files that end in .live: a start then reads the log, which is whole")
     }
 
   private def names: Seq[DirectoryName] = files.names().flatMap(DirectoryName.of(_, LiveFile.Suffix)).sortBy(-_.seq)

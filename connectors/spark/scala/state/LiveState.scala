@@ -328,6 +328,20 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
     begin()
   }
 
+  /** The first live row of this state that another one has otherwise, in words; None if both are the same. */
+  private[state] def difference(other: LiveState): Option[String] =
+    if (open != other.open || nextOffset != other.nextOffset)
+      Some(s"${other.open} keys up to offset ${other.nextOffset}, not $open up to $nextOffset")
+    else (oldestId to delta.id).iterator.map(rows(_)).flatMap { in =>
+      Iterator.iterate(in.nextLive(0))(row => in.nextLive(row + 1)).takeWhile(_ < in.count).filter(!isSame(in, _, other)).map(row =>
+        s"the key ${in.key(row).map(byte => f"$byte%02x").mkString} of family ${in.family(row)} has another value, or is missing")
+    }.nextOption()
+
+  private def isSame(in: Rows, row: Int, other: LiveState): Boolean = {
+    val found = other.find(in.family(row), in.keyArray(row), in.keyFrom(row), in.keyLength(row))
+    found != Absent && java.util.Arrays.equals(other.rowsOf(found).value(found.toInt), in.value(row))
+  }
+
   /** Whether rows could not be read from the log: what asked for them may have been half done. */
   def isBroken: Boolean = inputs != null && inputs.hasFailed
 

@@ -96,7 +96,7 @@ class CecStateStoreProvider extends NewestProvider with Logging {
       StoreSettings.deletedPerMaintenance(conf))
     register(DEFAULT_COL_FAMILY_NAME, keyStateEncoderSpec, valueSchema, useMultipleValuesPerKey, isInternal = false)
     if (settings.keyDirectories && !isOrdered(Format.DefaultFamily)) {
-      directories = folder.derivedFiles.map(new KeyDirectories(folder, _, id_.toString))
+      directories = folder.derivedFiles.map(new KeyDirectories(folder, _, id_.toString, settings.checkDirectories))
     }
     replicas = openedHere
     LoadRate.stores.incrementAndGet()

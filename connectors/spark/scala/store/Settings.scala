@@ -9,7 +9,7 @@ import org.apache.spark.sql.cecstore.state.{ExtentTarget, RowMemory}
 /** What users set under `spark.sql.streaming.stateStore.cec.`; names and limits are refused here. */
 private[cecstore] final case class Settings(
     target: ExtentTarget, checkTimeMs: Long, isSynced: Boolean, compressionLevel: Int, segmentBytes: Long, replicas: Int, memory: RowMemory,
-    keyDirectories: Boolean) {
+    keyDirectories: Boolean, checkDirectories: Boolean) {
   /** On the driver, before anything runs: replicas without the plugin would never come to be. */
   def checkPlugin(): Unit = {
     val isDriver = SparkEnv.get != null && SparkEnv.get.executorId == SparkContext.DRIVER_IDENTIFIER
@@ -22,7 +22,7 @@ private[cecstore] final case class Settings(
 private[cecstore] object Settings {
   val Prefix = "spark.sql.streaming.stateStore.cec."
   private val Names = Seq("extentFactor", "extentMaxRecords", "recoveryTimeMs", "checkTimeMs", "syncMode",
-    "compressionLevel", "segmentBytes", "memoryBytes", "keyDirectories", "replicas", "replicaMemoryBytes", "replicaWarmLagVersions", "replicaWarmUps")
+    "compressionLevel", "segmentBytes", "memoryBytes", "keyDirectories", "checkDirectories", "replicas", "replicaMemoryBytes", "replicaWarmLagVersions", "replicaWarmUps")
   private val Plugin = "org.apache.spark.sql.cecstore.CecPlugin"
   private val ReplicasMax = 100
 
@@ -38,7 +38,8 @@ private[cecstore] object Settings {
     if (Seq(factor, records, time).count(_.nonEmpty) > 1) {
       refuse("extentFactor", "…", "set one of extentFactor, extentMaxRecords and recoveryTimeMs")
     }
-    val directories = ours.get("keyDirectories").map(value => value.trim.toBooleanOption.getOrElse(refuse("keyDirectories", value, "true or false is needed")))
+    def flag(name: String): Option[Boolean] =
+      ours.get(name).map(value => value.trim.toBooleanOption.getOrElse(refuse(name, value, "true or false is needed")))
     val sync = ours.getOrElse("syncMode", "commit") match {
       case "commit" => true
       case "none" => false
@@ -55,7 +56,7 @@ private[cecstore] object Settings {
     Settings(ExtentTarget(factor.getOrElse(2.0), records, time), long("checkTimeMs", 0, 3600 * 1000).getOrElse(100L), sync,
       long("compressionLevel", 0, 19).getOrElse(1L).toInt, segmentBytes,
       long("replicas", 0, ReplicasMax).getOrElse(0L).toInt, RowMemory(bytes("memoryBytes").getOrElse(RowMemory.DefaultBytes)),
-      directories.getOrElse(true))
+      flag("keyDirectories").getOrElse(true), flag("checkDirectories").getOrElse(false))
   }
 
   private def refuse(name: String, value: String, need: String): Nothing =

@@ -28,7 +28,8 @@ object DirectoryRules {
     "no key directory goes on from one that is damaged" -> goesOnFromNone,
     "a key directory of which a file is gone is passed over, and one is made anew" -> gone,
     "a row that cannot be read fails its batch by name, and the state is loaded anew" -> unreadable,
-    "two key directories are kept, and none of a segment that is gone" -> kept)
+    "two key directories are kept, and none of a segment that is gone" -> kept,
+    "a load that is checked fails where a key directory says otherwise than the log" -> checkedLoads)
 
   private val Keys = 3000
   private val Versions = 12
@@ -80,7 +81,8 @@ object DirectoryRules {
     }
     (1 to Versions).foreach(next)
 
-    def directories(): KeyDirectories = new KeyDirectories(segments, segments.derivedFiles.get, "test")
+    def directories(areChecked: Boolean = false): KeyDirectories =
+      new KeyDirectories(segments, segments.derivedFiles.get, "test", areChecked)
 
     /** A directory of the newest version. */
     def describe(using: KeyDirectories = directories()): Unit = {
@@ -338,5 +340,27 @@ object DirectoryRules {
     log.describe(directories)
     Check.that("that of a segment which is gone stays", !gone.exists(Files.exists(_)))
     Check.that("what a process has left unfinished stays", !Files.exists(part))
+  }
+
+  private def checkedLoads(setting: Setting): Unit = withSettings {
+    val log = new Written(Files.createDirectory(setting.folder.resolve("log")), ragged = true)
+    log.describe()
+    log.check("checked", log.load(log.directories(areChecked = true)).get)
+    swapLiveRow(filesOf(log.folder, "live").head)
+    Check.that("not checked, it is believed", log.load().nonEmpty)
+    val error = refused(log.load(log.directories(areChecked = true)))
+    Check.that(s"$error", error.isInstanceOf[CecLogException] && error.getMessage.contains("is not what the log says"))
+  }
+
+  /** Of the first frame a dead row is live, and a live one dead, with checksums that are right. */
+  private def swapLiveRow(file: Path): Unit = {
+    val bytes = Files.readAllBytes(file)
+    val (in, words, footer) = (Format.littleEndian(bytes), 92, bytes.length - 28)
+    Check.equal("key files", in.getInt(56), 1)
+    val word = in.getLong(words)
+    in.putLong(words, word ^ java.lang.Long.lowestOneBit(word) ^ java.lang.Long.lowestOneBit(~word))
+    in.putInt(footer + 16, Format.crc32c(bytes, footer))
+    in.putInt(footer + 24, Format.crc32c(java.util.Arrays.copyOfRange(bytes, footer, footer + 24), 24))
+    Files.write(file, bytes)
   }
 }
