@@ -121,20 +121,25 @@ def conf_verb(
         )
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
-    if jar and package:
-        raise typer.BadParameter("--jar and --package each say where the jar is: give one of them")
-    local_jar = None if jar or package else spark.jar()
-    settings = session_settings(
-        coordinates(find_spark().version) if package else jar or str(local_jar),
-        chosen,
-        has_extension=local_jar is None or has_extension(local_jar),
-        by=PACKAGES if package else JARS,
-    )
+    settings = _with_jar(chosen, jar, package)
     if as_json:
         Screen().document(settings)
         return
     for name, value in settings.items():
         typer.echo(f"--conf {name}={value}" if form is ConfFormat.ARGUMENTS else f"{name} {value}")
+
+
+def _with_jar(chosen: dict[str, str], jar: str | None, package: bool) -> dict[str, str]:
+    """The settings of a session that takes the jar from there."""
+    if jar and package:
+        raise typer.BadParameter("--jar and --package each say where the jar is: give one of them")
+    local_jar = None if jar or package else spark.jar()
+    return session_settings(
+        coordinates(find_spark().version) if package else jar or str(local_jar),
+        chosen,
+        has_extension=local_jar is None or has_extension(local_jar),
+        by=PACKAGES if package else JARS,
+    )
 
 
 @app.command("jar", epilog="Example: cec-store spark jar --into jars")
