@@ -36,11 +36,11 @@ def time_in(row: dict[str, Any]) -> int:
     return NO_TIME_US if nulls & 2 else int(time_us)
 
 
-def a_log(folder: LocalFolder, **options: Any) -> Commit:
-    """Six versions over 300 keys of two families, some changed, removed and renewed."""
+def a_log(folder: LocalFolder) -> list[Commit]:
+    """The empty state, and six versions over 300 keys of two families."""
     random = Random(5)
-    writer = Writer(folder, random, blocks=True, **options)
-    made = EMPTY
+    writer = Writer(folder, random, blocks=True)
+    made, versions = EMPTY, [EMPTY]
     for version in range(6):
         keys = [(random.choice([1, 1, 2]), b"key %d" % random.randrange(300)) for _ in range(400)]
         changes: dict[tuple[int, bytes], bytes | None] = {
@@ -50,8 +50,9 @@ def a_log(folder: LocalFolder, **options: Any) -> Commit:
         gone = [key for key in made.state if key not in changes][: 3 * version]
         changes.update(dict.fromkeys(gone))
         made = writer.commit(made, changes, renew=20, frames=1 + version % 2)
+        versions.append(made)
     writer.close()
-    return made
+    return versions
 
 
 def deep(folder: LocalFolder) -> Verification:
@@ -93,17 +94,18 @@ def test_name_of_no_place(name: str) -> None:
     assert TimePlace.named(name) is None
 
 
-@pytest.mark.parametrize("files", [1, 3])
-@pytest.mark.parametrize("frames_before", [False, True])
+@pytest.mark.parametrize("earlier", [[], [5], [1, 2, 5]])
 def test_directory_that_follows_from_the_log_is_no_fault(
-    tmp_path: Path, files: int, frames_before: bool
+    tmp_path: Path, earlier: list[int]
 ) -> None:
+    """Versions that had one before have each a key file, the first with frames of no use now."""
     folder = LocalFolder(tmp_path)
-    made = a_log(folder)
-    assert made.extent_records < made.offset  # so that there are frames before it
-    write_directory(
-        folder, made, times_of=PLACE, time_us=time_in, files=files, frames_before=frames_before
-    )
+    versions = a_log(folder)
+    made = versions[-1]
+    assert made.extent_records < made.offset
+    before = [versions[version] for version in earlier]
+    write_directory(folder, made, times_of=PLACE, time_us=time_in, earlier=before)
+    assert len(list(tmp_path.glob("*.keys"))) == 1 + len(earlier)
     found = deep(folder)
     assert found.is_sound, found.faults
     assert not found.notes
@@ -111,7 +113,7 @@ def test_directory_that_follows_from_the_log_is_no_fault(
 
 def test_times_may_be_below_those_of_the_rows(tmp_path: Path) -> None:
     folder = LocalFolder(tmp_path)
-    made = a_log(folder)
+    made = a_log(folder)[-1]
 
     def lower(said: Said) -> None:
         for frame in said.frames:
@@ -236,7 +238,7 @@ def test_directory_that_says_otherwise_than_the_log_is_a_fault(
 ) -> None:
     """Its checksums are right, so that a load would believe it."""
     folder = LocalFolder(tmp_path)
-    name = write_directory(folder, a_log(folder), lie, times_of=PLACE, time_us=time_in)
+    name = write_directory(folder, a_log(folder)[-1], lie, times_of=PLACE, time_us=time_in)
     assert verify(folder, records=True).is_sound
     found = deep(folder)
     assert not found.is_sound
@@ -249,7 +251,7 @@ def test_directory_that_says_otherwise_than_the_log_is_a_fault(
 
 def test_directory_of_another_attempt_is_noted(tmp_path: Path) -> None:
     folder = LocalFolder(tmp_path)
-    made = a_log(folder)
+    made = a_log(folder)[-1]
 
     def of_another(said: Said) -> None:
         said.end[3] ^= 1  # the chain CRC
@@ -262,7 +264,7 @@ def test_directory_of_another_attempt_is_noted(tmp_path: Path) -> None:
 
 def test_directory_of_a_segment_that_is_gone_is_noted(tmp_path: Path) -> None:
     folder = LocalFolder(tmp_path)
-    write_directory(folder, a_log(folder))
+    write_directory(folder, a_log(folder)[-1])
     (segment,) = tmp_path.glob("*.seg")
     writer = Writer(folder, Random(9), blocks=True)
     writer.commit(EMPTY, {(1, b"a"): b"1"})
@@ -276,7 +278,7 @@ def test_directory_of_a_segment_that_is_gone_is_noted(tmp_path: Path) -> None:
 def test_directory_whose_key_file_was_replaced_is_passed_over(tmp_path: Path) -> None:
     """As a load passes it over: it is named by its checksums."""
     folder = LocalFolder(tmp_path)
-    made = a_log(folder)
+    made = a_log(folder)[-1]
     (tmp_path / "kept").mkdir()
     name = write_directory(folder, made)
     keys = tmp_path / name.replace(".live", ".keys")

@@ -22,7 +22,7 @@ from cec_store.storage.local import LocalFolder
 from support.disks.memory_folder import MemoryFolder
 from support.places.state_folders import STATE_CASES, At, expected, log_in, put, put_case
 from support.places.state_logs import EMPTY, Grown, Writer, grow
-from support.vectors import lists, variables
+from support.vectors import directories, lists, variables
 from support.vectors.ends import CASES
 from support.vectors.make import FOLDER, STATE_LOG_SCALA
 
@@ -51,7 +51,7 @@ def figures(wanted: Wanted) -> Wanted:
 @pytest.mark.quick
 def test_scala_reads_the_golden_logs_as_python_does(tmp_path: Path) -> None:
     logs = {case["name"]: put_case(tmp_path / case["name"], case) for case in STATE_CASES}
-    assert len(logs) == 5
+    assert len(logs) == 6
     found = found_by_scala(tmp_path, logs)
     for name, wanted in logs.items():
         assert found[name] == figures(wanted), name
@@ -63,6 +63,26 @@ def test_scala_still_writes_the_golden_log(tmp_path: Path) -> None:
     assert said["unique_ids"] == [each["unique_id"] for each in case["expect"]["versions"]]
     golden = {path.name: path.read_bytes() for path in (FOLDER / STATE_LOG_SCALA).iterdir()}
     assert {path.name: path.read_bytes() for path in tmp_path.glob("*.seg")} == golden
+
+
+def test_scala_reads_the_golden_key_directories_and_makes_the_same(tmp_path: Path) -> None:
+    """Of each version by its number, and of those that have one the directory."""
+    golden = {path.name: path.read_bytes() for path in (FOLDER / directories.NAME).iterdir()}
+    for folder, endings in (("read", ("seg", "keys", "live")), ("made", ("seg",))):
+        (tmp_path / folder).mkdir()
+        for name, data in golden.items():
+            if name.endswith(endings):
+                (tmp_path / folder / name).write_bytes(data)
+    (case,) = [case for case in STATE_CASES if case["name"] == directories.NAME]
+    wanted, described = case["expect"]["versions"], case["expect"]["directories"]
+    said = run_jvm(
+        "directories", root=tmp_path / "read", into=tmp_path / "made", last=len(wanted),
+        described=",".join(map(str, described)),
+    )  # fmt: skip
+    assert said["versions"] == [{name: each[name] for name in FIGURES} for each in wanted]
+    assert said["byDirectory"] == len([n for n in range(1, 7) if n >= min(described)])
+    made = {path.name: path.read_bytes() for path in (tmp_path / "made").iterdir()}
+    assert {name: data for name, data in made.items() if not name.startswith(".")} == golden
 
 
 def test_scala_reads_the_golden_lists_and_appends_to_each(tmp_path: Path) -> None:

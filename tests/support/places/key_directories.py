@@ -6,7 +6,7 @@ Only for tests: Spark's store writes them in Scala. Nothing here is the code tha
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,49 +54,63 @@ class Said:
     frames: list[SaidFrame]
 
 
-def write_directory(
+def write_directory(folder: Folder, made: Commit, *args: Any, **options: Any) -> str:
+    """Write the directory of a version; takes what :func:`directory_files` does.
+
+    Returns the name of its live file.
+    """
+    files = directory_files(folder, made, *args, **options)
+    for name, data in files.items():
+        Path(folder.path, name).write_bytes(data)
+    return next(name for name in files if name.endswith(".live"))
+
+
+def directory_files(
     folder: Folder,
     made: Commit,
     change: Callable[[Said], None] = lambda said: None,
     *,
     times_of: str = "",
     time_us: Callable[[dict[str, Any]], int] = lambda row: 0,
-    files: int = 1,
-    frames_before: bool = False,
-) -> str:
-    """Write the directory of a version, changed by hand; returns the name of its live file.
+    earlier: Sequence[Commit] = (),
+) -> dict[str, bytes]:
+    """Return the files of a version's directory by name, as a hand has changed what they say.
 
     Args:
         made: the version.
+        times_of: name of the time that rows have.
         time_us: when a row of columns ``family``, ``key`` and ``value`` is due.
-        files: how many key files share its frames.
-        frames_before: the first key file has all frames of the log, too, not only the extent's.
+        earlier: versions, ascending, that had a directory before: each gives a key file.
     """
     lineage = StateLog(folder).version_reader(made.version)
-    frames = list(lineage.frames())
-    start = made.offset - made.extent_records
-    older = [frame for frame in frames if frame.header.end_offset <= start]
-    extent = [frame for frame in frames if frame.header.end_offset > start]
-    said = _said(lineage, made, extent, times_of, time_us)
+    of_first = (earlier or [made])[0]
+    low, start = of_first.offset - of_first.extent_records, made.offset - made.extent_records
+    frames = [
+        _said_of(lineage, made, frame, times_of, time_us)
+        for frame in lineage.frames()
+        if frame.header.end_offset > low
+    ]
+    extent = [frame for frame in frames if frame.first_offset + frame.rows > start]
+    before = frames[: len(frames) - len(extent)]
+    crc = lineage.chain_crc_after(lineage.last_frame)
+    end = [made.segment_id, made.byte, made.seq - 1, crc, made.version, len(made.state)]
+    said = Said([*end, made.offset], times_of.encode(), extent)
     change(said)
-    before = [_said_of(lineage, made, f, "", time_us) for f in older] if frames_before else []
-    cuts = [len(extent) * part // files for part in range(files + 1)]
-    named = b""
-    for part in range(files):
-        of_file = said.frames[cuts[part] : cuts[part + 1]]
-        last = extent[cuts[part + 1] - 1]
-        head, body = _key_file(before + of_file if part == 0 else of_file)
-        name = f"{last.address.segment_id:020}-{last.header.seq:020}.keys"
-        Path(folder.path, name).write_bytes(sealed(b"CECK", head, body))
-        numbers = (last.address.segment_id, last.header.seq, crc32c(head), crc32c(body))
-        named += struct.pack("<QQII", *numbers)
+    files, named, low = {}, b"", 0
+    for version in [*earlier, made]:
+        of_file = [
+            frame for frame in before + said.frames if low <= frame.first_offset < version.offset
+        ]
+        low = version.offset
+        head, body = _key_file(of_file)
+        numbers = (version.segment_id, version.seq - 1)
+        files[f"{numbers[0]:020}-{numbers[1]:020}.keys"] = sealed(b"CECK", head, body)
+        named += struct.pack("<QQII", *numbers, crc32c(head), crc32c(body))
     head = struct.pack("<QQQIQQQ", *said.end) + struct.pack("<I", len(said.times_of))
-    head += said.times_of + struct.pack("<I", files) + named + struct.pack("<I", len(said.frames))
-    for frame in said.frames:
-        head += _live_part(frame)
-    name = f"{extent[-1].address.segment_id:020}-{extent[-1].header.seq:020}.live"
-    Path(folder.path, name).write_bytes(sealed(b"CECL", head))
-    return name
+    head += said.times_of + struct.pack("<I", len(files)) + named
+    head += struct.pack("<I", len(said.frames)) + b"".join(map(_live_part, said.frames))
+    files[f"{made.segment_id:020}-{made.seq - 1:020}.live"] = sealed(b"CECL", head)
+    return files
 
 
 def verify_directories(root: Path) -> int:
@@ -131,19 +145,6 @@ def murmur3(data: bytes) -> int:
 def _scrambled(word: int) -> int:
     word = word * 0xCC9E2D51 & _MASK
     return ((word << 15 | word >> 17) & _MASK) * 0x1B873593 & _MASK
-
-
-def _said(
-    lineage: VersionReader,
-    made: Commit,
-    extent: list[Frame],
-    times_of: str,
-    time_us: Callable[[dict[str, Any]], int],
-) -> Said:
-    crc = lineage.chain_crc_after(extent[-1])
-    end = [made.segment_id, made.byte, made.seq - 1, crc, made.version, len(made.state)]
-    frames = [_said_of(lineage, made, frame, times_of, time_us) for frame in extent]
-    return Said([*end, made.offset], times_of.encode(), frames)
 
 
 def _said_of(

@@ -41,7 +41,7 @@ from cec_store.values import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US
 from support.disks.memory_folder import MemoryFolder
 from support.paths import VECTORS
 from support.places.state_logs import EMPTY, Commit, Writer, merge
-from support.vectors import commits, lists, variables
+from support.vectors import commits, directories, lists, variables
 from support.vectors.column_bodies import columns_body
 
 FOLDER = VECTORS
@@ -677,6 +677,7 @@ def all_files() -> dict[str, bytes]:
         STATE_LOG_MERGED: state_log_merged()[0],
         lists.NAME: lists.log()[0],
         variables.NAME: variables.log()[0],
+        directories.NAME: directories.log()[0],
     }
     for folder, inside in logs.items():
         files |= {f"{folder}/{name}": data for name, data in inside.items()}
@@ -720,7 +721,8 @@ def all_cases() -> list[dict[str, Any]]:
     )
     by_python = [state_case(name) for name in (STATE_LOG, STATE_LOG_MERGED)]
     by_scala = [state_scala_case()]
-    return [*cases, *by_python, *by_scala, lists.case(_written), variables.case(_written)]
+    others = [part.case(_written) for part in (lists, variables, directories)]
+    return [*cases, *by_python, *by_scala, *others]
 
 
 def write() -> None:

@@ -34,11 +34,10 @@ private[cecstore] object Logs {
     } finally log.close()
   }
 
-  private def contentOf(state: LiveState, extentRecords: Long): Content = {
+  def contentOf(state: LiveState, extentRecords: Long): Content = {
     val all = for (family <- 0 to 0xffff if state.keyCount(family) > 0; reference <- state.live(family, _.references)) yield {
       val (rows, row) = (state.rowsOf(reference), reference.toInt)
-      (family, hex.formatHex(rows.keys, rows.keyStart(row), rows.keyStart(row) + rows.keyLength(row)),
-        hex.formatHex(rows.values, rows.valueStart(row), rows.valueStart(row) + rows.valueLength(row)))
+      (family, hex.formatHex(rows.key(row)), hex.formatHex(rows.value(row)))
     }
     Content(all.sorted.toVector, state.openWindows, extentRecords)
   }

@@ -25,6 +25,7 @@ object Programs {
     "ends" -> EndTable.run,
     "feed" -> Feed.run,
     "lists" -> Lists.run,
+    "directories" -> Directories.run,
     "refusedLists" -> Lists.refused,
     "variables" -> Variables.run,
     "plainLogs" -> PlainLogs.run,
