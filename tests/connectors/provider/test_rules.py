@@ -74,6 +74,7 @@ RULES = (
     "a key directory of which a file is gone is passed over, and one is made anew",
     "a row that cannot be read fails its batch by name, and the state is loaded anew",
     "two key directories are kept, and none of a segment that is gone",
+    "a recovery time bounds what lies behind a key directory, and the extent no more",
     "a load that is checked fails where a key directory says otherwise than the log",
 )
 

@@ -21,9 +21,10 @@ import org.apache.spark.unsafe.Platform
  *
  * Task threads call [[committed]] and [[load]]. The lock keeps two runs of maintenance apart.
  *
+ * @param target bounds what a load reads behind a directory
  * @param areChecked a load by one reads the log as well, and fails if that gives another state
  */
-private[cecstore] final class KeyDirectories(folder: SegmentFolder, files: DerivedFiles, store: String, areChecked: Boolean = false)
+private[cecstore] final class KeyDirectories(folder: SegmentFolder, files: DerivedFiles, store: String, target: ExtentTarget, areChecked: Boolean = false)
     extends Logging {
   import KeyDirectories._
 
@@ -37,8 +38,7 @@ private[cecstore] final class KeyDirectories(folder: SegmentFolder, files: Deriv
   /** The version is in the log; where much has changed since the last directory, or was taken back, it is to have one. */
   def committed(base: Base, state: LiveState, grows: Boolean): Unit = {
     val windows = state.openWindows
-    def isChanged = math.abs(base.nextOffset - describedUpto) >= windows / ChangedPart
-    if (grows && windows >= keysMin && isChanged && state.orderedKeys <= windows / orderedPart) {
+    if (grows && areWorth(windows, state.orderedKeys) && math.abs(base.nextOffset - describedUpto) >= target.behindMax(windows)) {
       due.set((base, state.liveRows()))
       describedUpto = base.nextOffset
     }
@@ -225,9 +225,10 @@ private[cecstore] object KeyDirectories {
    * of them one after the other takes no longer. Tests lower it.
    */
   @volatile private[cecstore] var keysMin: Int = 1 << 20
+  /** Whether a state of so many keys has directories. */
+  def areWorth(windows: Long, orderedKeys: Long): Boolean = windows >= keysMin && orderedKeys <= windows / orderedPart
+
   private val Tried, Kept = 2
-  /** One in so many keys must have changed: each directory has a bit for each row, and is a file more. */
-  private val ChangedPart = 16
   /** Of the memory for rows and keys so much may be for an index in the making: as many as that are loaded side by side. */
   private val SlotsPart = 4
 }

@@ -182,7 +182,7 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
     advance()
     val before = count
     var frames = framesBefore + 1
-    val (costMax, bytesMax) = (target.costMax(open), target.bytesMax(held(_.liveBytes)))
+    val (costMax, bytesMax) = (target.costMax(open, orderedKeys), target.bytesMax(held(_.liveBytes)))
     var bytes = held(_.usedBytes)
     while (oldestId < parts.head.id && (cost(frames) > costMax || bytes > bytesMax) &&
         ((delta.count & 255) != 0 || System.nanoTime() < deadlineNs)) {

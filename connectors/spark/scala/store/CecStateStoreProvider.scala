@@ -13,7 +13,7 @@ import org.apache.spark.sql.cecstore.format.Format
 import org.apache.spark.sql.cecstore.log.{Base, FrameAt, Maintenance, Mounts, SegmentFolder, SegmentWriter, StateLog, VersionErrors}
 import org.apache.spark.sql.cecstore.replicas.{LoadFigures, OwnedStore, ReplicaHost, StoreKey}
 import org.apache.spark.sql.cecstore.sparks.{NewestProvider, SnapshotReports, StoreErrors, StoreSettings}
-import org.apache.spark.sql.cecstore.state.{Instance, KeyDirectories, LiveState, LoadRate, RowTime, StateLoader}
+import org.apache.spark.sql.cecstore.state.{ExtentTarget, Instance, KeyDirectories, LiveState, LoadRate, RowTime, StateLoader}
 import org.apache.spark.sql.cecstore.store.{CecMetrics, CecStateStore, ChangeReader, FamilyCodec, FamilyKind, InstancePool, JoinStores, JointCommits, LoadErrors, RowEncoding, ScanHint, Settings, SparksSettings, TimePlace}
 import org.apache.spark.sql.errors.QueryExecutionErrors
 import org.apache.spark.sql.execution.streaming.state._
@@ -96,7 +96,7 @@ class CecStateStoreProvider extends NewestProvider with Logging {
       StoreSettings.deletedPerMaintenance(conf))
     register(DEFAULT_COL_FAMILY_NAME, keyStateEncoderSpec, valueSchema, useMultipleValuesPerKey, isInternal = false)
     if (settings.keyDirectories && !isOrdered(Format.DefaultFamily)) {
-      directories = folder.derivedFiles.map(new KeyDirectories(folder, _, id_.toString, settings.checkDirectories))
+      directories = folder.derivedFiles.map(new KeyDirectories(folder, _, id_.toString, settings.target, settings.checkDirectories))
     }
     replicas = openedHere
     LoadRate.stores.incrementAndGet()
@@ -236,6 +236,8 @@ class CecStateStoreProvider extends NewestProvider with Logging {
       newInstance(log, taken.state, taken.base, taken.records, ms, isFromReplica = true)
     }
 
+  private def target: ExtentTarget = settings.target.copy(hasDirectories = directories.nonEmpty)
+
   private def sayLoaded(version: Long, state: LiveState, records: Long, ms: Long): Unit = {
     val what = s"cec: loaded version $version of $id_: ${state.openWindows} windows from $records records " +
       s"(${state.extentBytes} bytes of the log) in $ms ms"
@@ -249,7 +251,7 @@ class CecStateStoreProvider extends NewestProvider with Logging {
     val clockUs = () => System.currentTimeMillis() * 1000
     val writer = new SegmentWriter(
       folder, settings.segmentBytes, settings.isSynced, !hasCheckpointIds, log.highestOrdinal, CecStateStoreProvider.random, clockUs)
-    new Instance(state, base, writer, settings.target, settings.checkTimeMs, settings.compressionLevel, clockUs, loadedRecords, loadMs,
+    new Instance(state, base, writer, target, settings.checkTimeMs, settings.compressionLevel, clockUs, loadedRecords, loadMs,
       isFromReplica)
   }
 
@@ -265,7 +267,7 @@ class CecStateStoreProvider extends NewestProvider with Logging {
     owned.foreach(_.committed(instance.base, instance.state.openWindows, instance.state.memoryBytes))
     StoreSettings.report(conf, version, id_, hadoopConf)
     tellSnapshot(version)
-    if (!hasWarned) settings.target.unmet(instance.state.openWindows).foreach { why =>
+    if (!hasWarned) target.unmet(instance.state.openWindows, instance.state.orderedKeys).foreach { why =>
       hasWarned = true
       logWarning(s"cec: a restart of $id_ cannot meet its target: $why. A restart reads little more than the keys " +
         "instead. Use more partitions, or allow a longer recovery time")

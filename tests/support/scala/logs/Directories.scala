@@ -5,7 +5,7 @@ import scala.util.Using
 
 import org.apache.spark.sql.cecstore.keys.KeyRun
 import org.apache.spark.sql.cecstore.log.{Base, StateLog}
-import org.apache.spark.sql.cecstore.state.{KeyDirectories, RowMemory, StateLoader}
+import org.apache.spark.sql.cecstore.state.{ExtentTarget, KeyDirectories, RowMemory, StateLoader}
 import org.apache.spark.sql.cecstore.store.TimePlace
 
 /** A golden log with key directories: what loads by them find, and the directories made anew from the log alone. */
@@ -41,6 +41,6 @@ private[cecstore] object Directories {
 
   private def withLog[A](path: Path)(work: (StateLog, KeyDirectories) => A): A = {
     val folder = Logs.onDisk(path)
-    Using.resource(new StateLog(folder))(work(_, new KeyDirectories(folder, folder.derivedFiles.get, "golden")))
+    Using.resource(new StateLog(folder))(work(_, new KeyDirectories(folder, folder.derivedFiles.get, "golden", ExtentTarget(2.0, None, None))))
   }
 }

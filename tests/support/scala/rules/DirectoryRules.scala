@@ -10,7 +10,7 @@ import org.apache.spark.sql.cecstore.CecLogException
 import org.apache.spark.sql.cecstore.format.{Blocks, Format, Rows, RowsSummary}
 import org.apache.spark.sql.cecstore.keys.{HashedRun, HashIndex, KeyIndex, KeyRun}
 import org.apache.spark.sql.cecstore.log.{Base, FrameAt, LoggedBytes, SegmentFolder, SegmentWriter, StateLog}
-import org.apache.spark.sql.cecstore.state.{ExtentTarget, Instance, KeyDirectories, LivePart, LiveRows, LiveState, RowMemory, RowTime, StateLoader, Zones}
+import org.apache.spark.sql.cecstore.state.{ExtentTarget, Instance, KeyDirectories, LivePart, LiveRows, LiveState, LoadRate, RowMemory, RowTime, StateLoader, Zones}
 
 /** Key directories: what a load does with one, and with one that is damaged or does not lead there. */
 object DirectoryRules {
@@ -29,6 +29,7 @@ object DirectoryRules {
     "a key directory of which a file is gone is passed over, and one is made anew" -> gone,
     "a row that cannot be read fails its batch by name, and the state is loaded anew" -> unreadable,
     "two key directories are kept, and none of a segment that is gone" -> kept,
+    "a recovery time bounds what lies behind a key directory, and the extent no more" -> recoveryTime,
     "a load that is checked fails where a key directory says otherwise than the log" -> checkedLoads)
 
   private val Keys = 3000
@@ -81,8 +82,8 @@ object DirectoryRules {
     }
     (1 to Versions).foreach(next)
 
-    def directories(areChecked: Boolean = false): KeyDirectories =
-      new KeyDirectories(segments, segments.derivedFiles.get, "test", areChecked)
+    def directories(areChecked: Boolean = false, target: ExtentTarget = ExtentTarget(2.0, None, None)): KeyDirectories =
+      new KeyDirectories(segments, segments.derivedFiles.get, "test", target, areChecked)
 
     /** A directory of the newest version. */
     def describe(using: KeyDirectories = directories()): Unit = {
@@ -350,6 +351,28 @@ object DirectoryRules {
     Check.that("not checked, it is believed", log.load().nonEmpty)
     val error = refused(log.load(log.directories(areChecked = true)))
     Check.that(s"$error", error.isInstanceOf[CecLogException] && error.getMessage.contains("is not what the log says"))
+  }
+
+  private def recoveryTime(setting: Setting): Unit = withSettings {
+    val stores = LoadRate.stores.getAndSet(1) // other rules leave theirs open
+    try {
+      val (time, keys) = (ExtentTarget(2.0, None, Some(500), hasDirectories = true), 40_000_000L)
+      val inTime = LoadRate.recordsIn(500)
+      Check.equal("an extent that no restart reads", time.costMax(keys), 2 * keys)
+      Check.equal("with keys in order", time.costMax(keys, keys / 100), (1.1 * keys).toLong)
+      Check.equal("without directories", time.copy(hasDirectories = false).costMax(keys), (1.1 * keys).toLong)
+      Check.equal("a small state", time.costMax(99), 8192L)
+      Check.equal("a number of records", ExtentTarget(2.0, Some(keys * 3), None, hasDirectories = true).costMax(keys), keys * 3)
+      Check.equal("without a time", time.copy(recoveryTimeMs = None).behindMax(keys), keys / 16)
+      Check.equal("keys whose hashes take all of it", time.behindMax(keys), 8192L)
+      Check.equal("keys whose hashes leave something", time.behindMax(inTime), inTime / 16)
+      val longer = ExtentTarget(2.0, None, Some(40_000), hasDirectories = true)
+      val many = LoadRate.recordsIn(40_000) * 19 / 10
+      Check.equal("keys that leave a twentieth of it", longer.behindMax(many), LoadRate.recordsIn(40_000) - many / 2)
+      Check.that("their hashes can be read in time", longer.unmet(many).isEmpty)
+      Check.that("they themselves cannot", longer.copy(hasDirectories = false).unmet(many).nonEmpty && longer.unmet(many, many / 100).nonEmpty)
+      Check.that("nor can the hashes of four times as many", longer.unmet(many * 4).nonEmpty)
+    } finally LoadRate.stores.set(stores)
   }
 
   /** Of the first frame a dead row is live, and a live one dead, with checksums that are right. */
