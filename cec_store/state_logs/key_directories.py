@@ -30,8 +30,8 @@ _TRIED = 2
 class DirectoryLead:
     """A key directory that leads to a version, and what a load by it reads."""
 
-    name: str
-    """Name of its live file."""
+    files: tuple[str, ...]
+    """Names: its live file, then its key files."""
     version: int
     """Version at whose end it stands."""
     records: int
@@ -82,7 +82,7 @@ def _lead(lineage: VersionReader, frames: Sequence[Frame], name: str) -> Directo
         size += folder.size(named.name)
     headers = [frame.header for frame in frames[1:]]
     return DirectoryLead(
-        name=name,
+        files=(name, *(named.name for named in live.key_files)),
         version=live.version,
         records=sum(header.record_count for header in headers),
         stored_bytes=size + sum(header.frame_bytes for header in headers),

@@ -92,7 +92,7 @@ def test_directory_leads_to_later_versions_of_its_lineage(tmp_path: Path) -> Non
     name = described(folder, 2, keys)
     lead = lead_to(folder, 5)
     assert lead is not None
-    assert (lead.name, lead.version, lead.records) == (name, 2, 6)
+    assert (lead.files[0], lead.version, lead.records) == (name, 2, 6)
     own_bytes = len(keys) + folder.size(name)
     frames = [frame.header for frame in StateLog(folder).version_reader(5).frames()][2:]
     assert lead.stored_bytes == own_bytes + sum(header.frame_bytes for header in frames)
@@ -116,7 +116,7 @@ def test_of_two_directories_the_newest_that_leads_there_counts(tmp_path: Path) -
     for version, name in ((5, names[1]), (4, names[1]), (3, names[0]), (2, names[0])):
         lead = lead_to(folder, version)
         assert lead is not None
-        assert lead.name == name
+        assert lead.files == (name, name.replace(".live", ".keys"))
 
 
 def test_directory_that_is_damaged_or_of_other_frames_leads_nowhere(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
 
+from cec_store.checkpoints.rebuild import extent_frames
 from cec_store.connectors.spark.checkpoint.layout import (
     COMMITS,
     METADATA_FOLDER,
@@ -20,6 +21,7 @@ from cec_store.connectors.spark.checkpoint.state_schema import VERSION_2
 from cec_store.connectors.spark.checkpoint.variables import SCHEMAS
 from cec_store.connectors.spark.setup.settings import PROVIDER, PROVIDER_KEY
 from cec_store.errors import CorruptLog, NotAQueue, OutOfRange, StorageError
+from cec_store.state_logs.key_directories import directory_to
 from cec_store.state_logs.state_log import StateLog
 from cec_store.storage.folder import FolderTree
 from cec_store.storage.names import segment_name
@@ -119,6 +121,11 @@ def _state_parts(old: Checkpoint, batch: int, state: StateFolder) -> Iterator[Pa
         is_last = segment_id == lineage.last_frame.address.segment_id
         is_final = not is_last and state.folder.size(name) == end
         yield Part(state.folder, name, end, is_final)
+    # It leads to the same frames in a copy of them, so that the new query starts by it, too.
+    extent = list(extent_frames(lineage, lineage.last_frame))[::-1]
+    directory = directory_to(lineage, extent)
+    for name in directory.files if directory is not None else ():
+        yield Part(state.folder, name, state.folder.size(name), True)
 
 
 def _spark_parts(old: Checkpoint, batch: int, first: int) -> Iterator[Part]:

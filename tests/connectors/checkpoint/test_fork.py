@@ -29,11 +29,14 @@ from cec_store import (
 from cec_store.cli import app
 from cec_store.connectors.spark.checkpoint.layout import Checkpoint
 from cec_store.format.frame import FRAME_HEADER_BYTES, SEGMENT_HEADER_BYTES
+from cec_store.inspector.measuring.extents import inspect_extent
 from cec_store.inspector.verifying.log import verify
+from cec_store.state_logs.directory_files import is_of_key_directory
 from cec_store.state_logs.tree import StateTree
 from cec_store.storage import local_files, trees
 from cec_store.storage.local import LocalFolder
 from support.places.checkpoints import JOIN, Made, began_us, tree_of, write
+from support.places.key_directories import write_directory
 from support.places.state_logs import Commit, Writer, contents, grow
 
 FORMATS = [1, 2]
@@ -155,6 +158,27 @@ def test_all_stores_of_a_join_are_forked(tmp_path: Path) -> None:
         fork(old, new, batch=2)
         check(made, new, 2)
         assert len(Checkpoint(new).state_folders()) == 8
+
+
+def test_a_key_directory_that_leads_to_the_batch_is_taken_along(made: Made, tmp_path: Path) -> None:
+    """The new query starts by it, as the old one would."""
+    for state in made.states.values():
+        write_directory(state.folder, state.made[4])
+        write_directory(state.folder, state.made[8], earlier=[state.made[4]])
+    before = tree_of(made.path)
+    for batch, version, files in ((2, None, 0), (3, 4, 2), (7, 8, 3)):
+        new = tmp_path / f"new {batch}"
+        dry = fork(made.path, new, batch=batch, dry_run=True)
+        report = fork(made.path, new, batch=batch)
+        assert replace(report, query_id="") == dry
+        check(made, new, batch)
+        for state in Checkpoint(new).state_folders():
+            shown = inspect_extent(state.folder).state
+            assert shown is not None
+            assert (shown.directory.version if shown.directory else None) == version, batch
+            assert len([n for n in state.folder.names() if is_of_key_directory(n)]) == files
+            assert verify(state.folder, records=True, rebuilds=True).is_sound
+    assert tree_of(made.path) == before
 
 
 def test_a_fork_can_be_forked(made: Made, tmp_path: Path) -> None:
