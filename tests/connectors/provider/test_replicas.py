@@ -7,11 +7,12 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from support.spark.jvm import run_jvm
+from support.spark.jvm import CHECKED, run_jvm
 
 SCHEMES = ",objects,synced"
 RULES = (
     "a replica reads only the frames that it lacks",
+    "a replica begins by a key directory and what lies behind it",
     "a replica finds its place again in a merged segment",
     "a frame of another lineage in a merged segment is not its place",
     "a replica whose next frames are no longer kept is loaded anew",
@@ -40,6 +41,21 @@ def test_whoever_opens_a_version_finds_what_it_holds_whatever_its_replica_was(
     assert found["hits"] > 3 * runs, "hardly any replica was used"
     assert found["loads"] > runs
     assert found["hitsAfterRetries"] > runs / 4, "no replica has gone a version back"
+    for happened in ("retries", "goneBack", "misled", "failedReads", "evictions"):
+        assert found[happened] > 0, happened
+
+
+def test_replicas_that_begin_by_key_directories_hold_what_their_versions_do(
+    tmp_path: Path, crash_count: Callable[[int, int], int]
+) -> None:
+    """As above; each load by a directory is compared with one that reads the log."""
+    runs = crash_count(12, 600)
+    found = run_jvm(
+        "replicaWalk", root=tmp_path, schemes=",synced", until=runs, directories=True,
+        settings=CHECKED, timeout_s=120 + 5 * runs,
+    )  # fmt: skip
+    assert found["byDirectory"] > runs / 3
+    assert found["hits"] > 3 * runs
     for happened in ("retries", "goneBack", "misled", "failedReads", "evictions"):
         assert found[happened] > 0, happened
 

@@ -5,7 +5,7 @@ import scala.util.Using
 import org.apache.spark.sql.cecstore.CecLogException
 import org.apache.spark.sql.cecstore.format.FrameHeader
 import org.apache.spark.sql.cecstore.log.{Base, FrameAt, SegmentFolder, StateLog}
-import org.apache.spark.sql.cecstore.state.{CatchUp, Instance, LiveState, StateLoader}
+import org.apache.spark.sql.cecstore.state.{CatchUp, Instance, KeyDirectories, LiveState, RowMemory, StateLoader}
 
 /** A replica's state, which a task has from now on, and what brought it to the version that was wanted. */
 private[cecstore] final case class Taken(state: LiveState, base: Base, wasAt: Long, frames: Int, records: Long)
@@ -38,7 +38,7 @@ private[cecstore] final class Replica(val key: StoreKey, isOrdered: Boolean) {
   /** Have this version, by what it lacks, or anew where that is not to be had. Says how many records were read. */
   def bringTo(folder: SegmentFolder, head: Head): Long = locked {
     if (state != null && standing.base.version == head.version && standing.base.uniqueId == head.uniqueId) 0L
-    else try onFewSegments(folder, head).getOrElse(Using.resource(new StateLog(folder))(withLog(_, head)))
+    else try onFewSegments(folder, head).getOrElse(Using.resource(new StateLog(folder))(withLog(folder, _, head)))
     catch { case e: Throwable => forget(); throw e }
   }
 
@@ -49,20 +49,26 @@ private[cecstore] final class Replica(val key: StoreKey, isOrdered: Boolean) {
     catch { case _: CecLogException => None }
   }
 
-  private def withLog(log: StateLog, head: Head): Long = {
+  private def withLog(folder: SegmentFolder, log: StateLog, head: Head): Long = {
     val last = log.find(head.version, Some(head.uniqueId))
     val caughtUp = try if (state == null) None else reached(log, last) catch { case _: CecLogException => None }
-    caughtUp.map(_.records).getOrElse(load(log, last))
+    caughtUp.map(_.records).getOrElse(load(folder, log, last))
   }
 
-  private def load(log: StateLog, last: FrameAt): Long = {
+  private def load(folder: SegmentFolder, log: StateLog, last: FrameAt): Long = {
     forget()
-    val loaded = StateLoader.load(log, last, family => isOrdered && family == Replica.Ordered, s"a replica of $key")
+    val (loaded, records) = byDirectory(folder, log, last).getOrElse(
+      (StateLoader.load(log, last, family => isOrdered && family == Replica.Ordered, s"a replica of $key"), last.header.extentRecords))
     state = loaded
+    loaded.bringRows()
     standing = Standing(Base.at(last), Some(last.header), log.newestFilled(last).map(_.header))
     tell()
-    last.header.extentRecords
+    records
   }
+
+  private def byDirectory(folder: SegmentFolder, log: StateLog, last: FrameAt): Option[(LiveState, Long)] =
+    if (isOrdered) None
+    else folder.derivedFiles.flatMap(new KeyDirectories(folder, _, s"a replica of $key").load(log, last, RowMemory.Default))
 
   /** The state at the end of this frame, for a task; none if it does not lead there. Either way it is gone from here. */
   def take(log: StateLog, last: FrameAt): Option[Taken] = locked {

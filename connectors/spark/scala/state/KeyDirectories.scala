@@ -21,11 +21,9 @@ import org.apache.spark.unsafe.Platform
  *
  * Task threads call [[committed]] and [[load]]. The lock keeps two runs of maintenance apart.
  *
- * @param target bounds what a load reads behind a directory
  * @param areChecked a load by one reads the log as well, and fails if that gives another state
  */
-private[cecstore] final class KeyDirectories(folder: SegmentFolder, files: DerivedFiles, store: String, target: ExtentTarget, areChecked: Boolean = false)
-    extends Logging {
+private[cecstore] final class KeyDirectories(folder: SegmentFolder, files: DerivedFiles, store: String, areChecked: Boolean = false) extends Logging {
   import KeyDirectories._
 
   /** A version that is to have a directory. */
@@ -36,7 +34,7 @@ private[cecstore] final class KeyDirectories(folder: SegmentFolder, files: Deriv
   private val bad = ConcurrentHashMap.newKeySet[DirectoryName]
 
   /** The version is in the log; where much has changed since the last directory, or was taken back, it is to have one. */
-  def committed(base: Base, state: LiveState, grows: Boolean): Unit = {
+  def committed(base: Base, state: LiveState, grows: Boolean, target: ExtentTarget): Unit = {
     val windows = state.openWindows
     if (grows && areWorth(windows, state.orderedKeys) && math.abs(base.nextOffset - describedUpto) >= target.behindMax(windows)) {
       due.set((base, state.liveRows()))

@@ -274,7 +274,7 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
     }
     isCommitted = true
     if (zones != null) zones.renew()
-    if (bringAll != null) { bringAll(); bringAll = null }
+    bringRows()
   }
 
   /** Back to where [[begin]] was called, before or after [[markCommitted]]. */
@@ -344,6 +344,9 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
 
   /** Whether rows could not be read from the log: what asked for them may have been half done. */
   def isBroken: Boolean = inputs != null && inputs.hasFailed
+
+  /** Bring the rows that are still in the log alone, in the background. */
+  private[cecstore] def bringRows(): Unit = if (bringAll != null) { bringAll(); bringAll = null }
 
   /** Which rows are live, once a version is in the log and before the next one begins. */
   private[cecstore] def liveRows(): LiveRows = {

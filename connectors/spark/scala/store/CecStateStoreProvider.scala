@@ -96,7 +96,7 @@ class CecStateStoreProvider extends NewestProvider with Logging {
       StoreSettings.deletedPerMaintenance(conf))
     register(DEFAULT_COL_FAMILY_NAME, keyStateEncoderSpec, valueSchema, useMultipleValuesPerKey, isInternal = false)
     if (settings.keyDirectories && !isOrdered(Format.DefaultFamily)) {
-      directories = folder.derivedFiles.map(new KeyDirectories(folder, _, id_.toString, settings.target, settings.checkDirectories))
+      directories = folder.derivedFiles.map(new KeyDirectories(folder, _, id_.toString, settings.checkDirectories))
     }
     replicas = openedHere
     LoadRate.stores.incrementAndGet()
@@ -263,7 +263,7 @@ class CecStateStoreProvider extends NewestProvider with Logging {
 
   private def committed(instance: Instance, version: Long): Unit = {
     maintenance.committed(instance.base, instance.grows)
-    directories.foreach(_.committed(instance.base, instance.state, instance.grows))
+    directories.foreach(_.committed(instance.base, instance.state, instance.grows, target))
     owned.foreach(_.committed(instance.base, instance.state.openWindows, instance.state.memoryBytes))
     StoreSettings.report(conf, version, id_, hadoopConf)
     tellSnapshot(version)

@@ -29,7 +29,7 @@ private[cecstore] object Directories {
     val last = log.find(version, None)
     val state = StateLoader.load(log, last, _ => false, log.location, memory)
     state.notAfter(time, Long.MinValue, () => ()).foreach(_ => ())
-    directories.committed(Base.at(last), state, grows = true)
+    directories.committed(Base.at(last), state, grows = true, ExtentTarget(2.0, None, None))
     directories.maintain()
   }
 
@@ -41,6 +41,6 @@ private[cecstore] object Directories {
 
   private def withLog[A](path: Path)(work: (StateLog, KeyDirectories) => A): A = {
     val folder = Logs.onDisk(path)
-    Using.resource(new StateLog(folder))(work(_, new KeyDirectories(folder, folder.derivedFiles.get, "golden", ExtentTarget(2.0, None, None))))
+    Using.resource(new StateLog(folder))(work(_, new KeyDirectories(folder, folder.derivedFiles.get, "golden")))
   }
 }

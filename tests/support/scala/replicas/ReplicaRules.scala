@@ -1,13 +1,16 @@
 package org.apache.spark.sql.cecstore.testing
 
+import org.apache.spark.sql.cecstore.keys.KeyRun
 import org.apache.spark.sql.cecstore.log.SegmentFolder
 import org.apache.spark.sql.cecstore.replicas._
+import org.apache.spark.sql.cecstore.state.KeyDirectories
 import org.apache.spark.sql.execution.streaming.state.{StateStoreId, StateStoreProvider}
 
 /** One fact after the other about replicas on an executor. */
 object ReplicaRules {
   val rules: Seq[(String, Setting => Unit)] = Seq(
     "a replica reads only the frames that it lacks" -> onlyWhatItLacks,
+    "a replica begins by a key directory and what lies behind it" -> byDirectory,
     "a replica finds its place again in a merged segment" -> merged,
     "a frame of another lineage in a merged segment is not its place" -> mergedOfOthers,
     "a replica whose next frames are no longer kept is loaded anew" -> forgotten,
@@ -68,6 +71,26 @@ object ReplicaRules {
     val last = versions(owner, third, Seq(1 -> 50, 30 -> 3))
     Check.equal("content", content(provider(there), last), (pairs(0, 20) ++ Seq(1 -> 50, 30 -> 3)).toMap)
     Check.equal("load", load(there).copy(ms = 0), LoadFigures(22, isFromReplica = true, 2, 0))
+  }
+
+  private def byDirectory(setting: Setting): Unit = {
+    val (keys, least) = (KeyDirectories.keysMin, KeyRun.keysMin)
+    KeyDirectories.keysMin = 10
+    KeyRun.keysMin = 10
+    try {
+      val two = new Two(setting, "")
+      import two._
+      val owner = provider(here)
+      val described = versions(owner, Stores.Start, pairs(0, 30))
+      owner.doMaintenance()
+      val behind = versions(owner, described, Seq(1 -> 50, 31 -> 3))
+      val used = KeyDirectories.used.get
+      follow()
+      Check.equal("loads by a directory", KeyDirectories.used.get - used, 1L)
+      val last = versions(owner, behind, Seq(2 -> 60))
+      Check.equal("content", content(provider(there), last), (pairs(0, 30) ++ Seq(1 -> 50, 31 -> 3, 2 -> 60)).toMap)
+      Check.equal("load", load(there).copy(ms = 0), LoadFigures(33, isFromReplica = true, 1, 0))
+    } finally { KeyDirectories.keysMin = keys; KeyRun.keysMin = least }
   }
 
   private def merged(setting: Setting): Unit = {

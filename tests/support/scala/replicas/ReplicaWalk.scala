@@ -6,9 +6,10 @@ import scala.collection.mutable
 import scala.util.Random
 
 import org.apache.hadoop.fs.Path
-import org.apache.spark.sql.cecstore.log.{SegmentFolder, SegmentInput, SegmentOutput}
+import org.apache.spark.sql.cecstore.keys.KeyRun
+import org.apache.spark.sql.cecstore.log.{DerivedFiles, SegmentFolder, SegmentInput, SegmentOutput}
 import org.apache.spark.sql.cecstore.replicas._
-import org.apache.spark.sql.cecstore.state.Instance
+import org.apache.spark.sql.cecstore.state.{Instance, KeyDirectories}
 import org.apache.spark.sql.execution.streaming.state._
 
 /**
@@ -21,18 +22,23 @@ object ReplicaWalk {
 
   def run(words: Arguments): Programs.Result = {
     Instance.bodyBytes = BodyBytes // a version of a few rows has several frames
+    if (words.flag("directories")) { KeyDirectories.keysMin = 3; KeyRun.keysMin = 3; KeyDirectories.fills = false }
+    val (used, refused) = (KeyDirectories.used.get, KeyDirectories.refused.get)
     val runs = Seeded.run(words, until = 8)(new ReplicaWalk(words, _))
     def sum(figure: ReplicaWalk => Int): Int = runs.map(figure).sum
     Map("commits" -> sum(_.commits), "hits" -> sum(_.hits), "loads" -> sum(_.loads), "retries" -> sum(_.retries),
       "hitsAfterRetries" -> sum(_.hitsAfterRetries), "goneBack" -> sum(_.goneBack), "misled" -> sum(_.misled),
-      "failedReads" -> sum(_.failedReads), "evictions" -> sum(_.evictions))
+      "failedReads" -> sum(_.failedReads), "evictions" -> sum(_.evictions),
+      "byDirectory" -> (KeyDirectories.used.get - used), "refused" -> (KeyDirectories.refused.get - refused))
   }
 }
 
 private[cecstore] final class ReplicaWalk(words: Arguments, seed: Long) extends Seeded {
   private val random = new Random(seed)
   private val v2 = seed % 2 == 1
-  private val family = Family.kinds(Seq("plain", "prefixed", "ranged")((seed / 2 % 3).toInt))("default", false)
+  /** There are key directories; stores whose keys are in order have none. */
+  private val described = words.flag("directories")
+  private val family = Family.kinds(if (described) "plain" else Seq("plain", "prefixed", "ranged")((seed / 2 % 3).toInt))("default", false)
   private val stores = new Stores(Stores.root(words, seed), words.text("provider"), words.settings ++ Map(
     "spark.sql.streaming.minBatchesToRetain" -> "6", "spark.sql.streaming.stateStore.minDeltasForSnapshot" -> "3",
     "spark.sql.streaming.stateStore.cec.syncMode" -> "none"), v2 = v2)
@@ -67,6 +73,7 @@ private[cecstore] final class ReplicaWalk(words: Arguments, seed: Long) extends 
         case 6 => retry()
         case 7 if random.nextInt(3) == 0 => goBack()
         case 8 => providers.get(owner).foreach(_.doMaintenance())
+        case 11 if described => providers.get(owner).foreach(_.doMaintenance())
         case 9 => close(random.nextInt(hosts.size))
         case 10 => mislead(random.nextInt(hosts.size))
         case _ => ()
@@ -148,13 +155,17 @@ private[cecstore] final class FailingReads(folder: SegmentFolder, isFailing: () 
   override def location: String = folder.location
   override def list(): Array[Long] = tried(folder.list())
   override def sizes(): Map[Long, Long] = folder.sizes()
-  override def open(id: Long): SegmentInput = {
-    val input = tried(folder.open(id))
-    new SegmentInput {
-      override def size: Long = input.size
-      override def read(from: Long, length: Int): Array[Byte] = tried(input.read(from, length))
-      override def close(): Unit = input.close()
-    }
+  override def open(id: Long): SegmentInput = failing(tried(folder.open(id)))
+  override def derivedFiles: Option[DerivedFiles] = folder.derivedFiles.map(files => new DerivedFiles {
+    override def names(): Seq[String] = files.names()
+    override def open(name: String): SegmentInput = failing(tried(files.open(name)))
+    override def create(name: String, bytes: Iterator[Array[Byte]]): Unit = throw new UnsupportedOperationException("create")
+    override def delete(name: String): Unit = throw new UnsupportedOperationException("delete")
+  })
+  private def failing(input: SegmentInput): SegmentInput = new SegmentInput {
+    override def size: Long = input.size
+    override def read(from: Long, length: Int): Array[Byte] = tried(input.read(from, length))
+    override def close(): Unit = input.close()
   }
   override def create(id: Long, bytes: Iterator[Array[Byte]], sync: Boolean): SegmentOutput = throw new UnsupportedOperationException("create")
   override def delete(id: Long): Unit = throw new UnsupportedOperationException("delete")

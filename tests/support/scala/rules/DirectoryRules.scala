@@ -82,12 +82,11 @@ object DirectoryRules {
     }
     (1 to Versions).foreach(next)
 
-    def directories(areChecked: Boolean = false, target: ExtentTarget = ExtentTarget(2.0, None, None)): KeyDirectories =
-      new KeyDirectories(segments, segments.derivedFiles.get, "test", target, areChecked)
+    def directories(areChecked: Boolean = false): KeyDirectories = new KeyDirectories(segments, segments.derivedFiles.get, "test", areChecked)
 
     /** A directory of the newest version. */
     def describe(using: KeyDirectories = directories()): Unit = {
-      using.committed(instance.base, instance.state, grows = true)
+      using.committed(instance.base, instance.state, grows = true, ExtentTarget(2.0, None, None))
       using.maintain()
     }
 
