@@ -28,6 +28,7 @@ from cec_store.format.frame import FORMAT_VERSION
 from cec_store.inspector.damage.faults import ADVICE
 from cec_store.inspector.measuring.extents import extent_of, reader_at
 from cec_store.inspector.places.places import Log, Place
+from cec_store.state_logs.key_directories import DirectoryLead, directory_to
 from cec_store.state_logs.sizing import (
     HEAP_BYTES_PER_KEY,
     HEAP_SHARE_OF_ROWS,
@@ -53,8 +54,10 @@ class _LogSize:
     log: Log
     keys: int
     records: int
-    """Records that a restart reads."""
+    """Records of the extent."""
     raw_bytes: int
+    directory: DirectoryLead | None = None
+    """Key directory by which a restart goes; ``None``: it reads the extent."""
 
 
 def state_lines(place: Place, session: SparkSession) -> Iterator[Diagnosis]:
@@ -165,7 +168,9 @@ def _sizes(place: Place) -> tuple[list[_LogSize], list[tuple[str, CecError | Fil
                 frames = extent_of(reader, last)
                 raw = sum(frame.header.raw_bytes for frame in frames)
                 keys = last.header.open_windows if last else 0
-                sizes.append(_LogSize(log, keys, last.header.extent_records if last else 0, raw))
+                records = last.header.extent_records if last else 0
+                directory = directory_to(reader, frames)
+                sizes.append(_LogSize(log, keys, records, raw, directory))
         except (CecError, FileNotFoundError) as error:
             errors.append((log.name, error))
     return sizes, errors
@@ -183,8 +188,11 @@ def _unreadable(place: Place, errors: list[tuple[str, CecError | FileNotFoundErr
 
 
 def _size_lines(sizes: list[_LogSize], logs: int, session: SparkSession) -> Iterator[Diagnosis]:
-    keys, records = sum(size.keys for size in sizes), sum(size.records for size in sizes)
+    keys, leads = sum(size.keys for size in sizes), [size.directory for size in sizes]
+    records = sum(s.directory.records if s.directory else s.records for s in sizes)
     what = f"{keys:,} keys; a restart reads {records:,} records"
+    if any(leads):
+        what += f" and {len(leads) - leads.count(None):,} key directories"
     yield sound("state", f"{len(sizes):,} of {logs:,} logs read: {what}")
     yield from _target(sizes, session)
     long = [s for s in sizes if s.records > max(_LONG * s.keys, SMALL_EXTENT_RECORDS)]

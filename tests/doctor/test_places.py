@@ -37,6 +37,7 @@ from support.disks.listed_mounts import list_mount
 from support.disks.other_user import as_nobody, open_to_all
 from support.places import damaged_queues as made
 from support.places.checkpoints import Made
+from support.places.key_directories import write_directory
 from support.places.made_checkpoints import KEY, VALUE, MadeCheckpoint, Rows, grown
 from support.stores.s3_server import BUCKET, options_of
 
@@ -397,6 +398,19 @@ def test_nothing_has_to_be_done_for(here: World, name: str) -> None:
     checkup = here.checkup()
     assert checkup.is_sound, checkup.faults
     assert made.hash_of(here.path) == before, "nothing is written"
+
+
+def test_a_restart_by_key_directories_is_told(here: World) -> None:
+    """Of one partition, at the newest version: nothing lies behind it."""
+    query = here.checkpoint()
+    keys = [len(state.made[-1].state) for state in query.states.values()]
+    records = [state.made[-1].extent_records for state in query.states.values()]
+    what = f"2 of 2 logs read: {sum(keys):,} keys; a restart reads"
+    assert f"{what} {sum(records):,} records" in [line.what for line in here.checkup().diagnoses]
+    first = next(iter(query.states.values()))
+    write_directory(first.folder, first.made[-1])
+    said = [line.what for line in here.checkup().diagnoses]
+    assert f"{what} {records[1]:,} records and 1 key directories" in said
 
 
 def test_a_state_store_alone_is_a_place(here: World) -> None:
