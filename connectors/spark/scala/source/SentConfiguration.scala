@@ -8,7 +8,7 @@ import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.util.SerializableConfiguration
 
 /** Hadoop's settings on their way to executors: sent once, for as long as they stay the same, not for each batch. */
-private[source] object SentConfiguration {
+private[cecstore] object SentConfiguration {
   private final case class Sent(
       by: WeakReference[SparkContext], settings: Map[String, String], broadcast: Broadcast[SerializableConfiguration])
   private var last: Option[Sent] = None

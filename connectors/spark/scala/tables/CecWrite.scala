@@ -7,6 +7,7 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.cecstore.format.{RefusedQuery, SparkErrors}
 import org.apache.spark.sql.cecstore.queue.Store
+import org.apache.spark.sql.cecstore.source.SentConfiguration
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.connector.metric.CustomMetric
 import org.apache.spark.sql.connector.write._
@@ -68,7 +69,8 @@ private[tables] final class CecWrite(
 private[tables] final class Sink(
     asked: SinkOptions, info: LogicalWriteInfo, query: String, kept: KeptCommitter, isStream: Boolean, advice: String)
     extends Logging {
-  private val conf = new SerializableConfiguration(SparkSession.active.sessionState.newHadoopConf())
+  private val session = SparkSession.active
+  private val conf = new SerializableConfiguration(session.sessionState.newHadoopConf())
   /** An executor has a working folder of its own: a relative path is from the driver's on. */
   private val options = {
     val named = new Path(asked.path)
@@ -80,7 +82,7 @@ private[tables] final class Sink(
     new Committer(Store.at(new Path(options.path), conf.value, options.singleWriter), columns, options, conf))
   val target: Target = Target(
     options.path, options.singleWriter, info.schema, committer.places, committer.schemaMessage, options.segmentBytes,
-    query, conf)
+    query, SentConfiguration.of(session.sparkContext, conf.value))
   private var wasTried = false
 
   def commit(batch: Long, messages: Array[WriterCommitMessage]): Unit = {

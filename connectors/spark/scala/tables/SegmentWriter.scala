@@ -7,6 +7,7 @@ import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 import org.apache.hadoop.fs.Path
 import org.apache.spark.TaskContext
+import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.cecstore.format.{Format, FrameHeader, RunningCrc, SchemaMessage, SegmentHeader, SparkErrors}
@@ -35,7 +36,7 @@ private[tables] final case class Written(segments: Seq[Segment], attempt: Int, b
  */
 private[tables] final case class Target(
     path: String, singleWriter: Boolean, rowType: StructType, places: IndexedSeq[Int], schemaMessage: Array[Byte],
-    segmentBytes: Long, query: String, conf: SerializableConfiguration)
+    segmentBytes: Long, query: String, conf: Broadcast[SerializableConfiguration])
     extends StreamingDataWriterFactory {
   override def createWriter(partition: Int, task: Long, batch: Long): DataWriter[InternalRow] =
     new SegmentWriter(this, batch, partition)
@@ -51,7 +52,7 @@ private[tables] final class OfBatch(target: Target, batch: Long) extends DataWri
 /** One task attempt: rows of a partition go as they come to objects that nobody sees before a commit names them. */
 private[tables] final class SegmentWriter(target: Target, batch: Long, partition: Int)
     extends DataWriter[InternalRow] with Logging {
-  private val store = Store.at(new Path(target.path), target.conf.value, target.singleWriter)
+  private val store = Store.at(new Path(target.path), target.conf.value.value, target.singleWriter)
   private val made = ArrayBuffer.empty[Segment]
   private val beganUs = SegmentWriter.nowUs
 
