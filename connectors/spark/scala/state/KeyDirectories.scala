@@ -23,7 +23,8 @@ import org.apache.spark.unsafe.Platform
  *
  * @param areChecked a load by one reads the log as well, and fails if that gives another state
  */
-private[cecstore] final class KeyDirectories(folder: SegmentFolder, files: DerivedFiles, store: String, areChecked: Boolean = false) extends Logging {
+private[cecstore] final class KeyDirectories(
+    folder: SegmentFolder, files: DerivedFiles, store: String, areChecked: Boolean = false) extends Logging {
   import KeyDirectories._
 
   /** A version that is to have a directory. */
@@ -81,8 +82,10 @@ private[cecstore] final class KeyDirectories(folder: SegmentFolder, files: Deriv
       }
     }.nextOption()
 
+  private def opened(name: DirectoryName): KeyFile = KeyFile.open(files.open(name.keys))
+
   private def keyFilesOf(named: Seq[KeyFileOf], use: Using.Manager): Seq[KeyFile] = named.map { of =>
-    val file = use(KeyFile.open(files.open(of.name.keys)))
+    val file = use(opened(of.name))
     if (file.seal != of.seal) throw new BadFrame(s"${of.name.keys} is not the file that it names")
     file
   }
@@ -182,7 +185,8 @@ private[cecstore] final class KeyDirectories(folder: SegmentFolder, files: Deriv
       .getOrElse((Nil, log.extent(last).map(_._1).toSeq.reverse))
     files.create(name.keys, KeyFile.encoded(since.iterator.map(frame => log.reader(frame.segment.id).rows(frame, 0))))
     val start = last.header.endOffset - last.header.extentRecords
-    val all = (older :+ described(name)).dropWhile(_._2.lastOption.forall(_.rows.endOffset <= start))
+    val newest = Using.resource(opened(name))(file => KeyFileOf(name, file.seal) -> file.frames)
+    val all = (older :+ newest).dropWhile(_._2.lastOption.forall(_.rows.endOffset <= start))
     val parts = rows.ofFrames(all.flatMap(_._2).map(_.rows).dropWhile(_.endOffset <= start))
     files.create(name.live, LiveFile.encoded(LiveFile(DirectoryEnd.of(last), rows.openWindows, rows.endOffset, rows.timesOf, all.map(_._1), parts)))
     logInfo(s"cec: ${folder.location}: wrote the key directory ${name.live} of version ${base.version}")
@@ -193,9 +197,6 @@ private[cecstore] final class KeyDirectories(folder: SegmentFolder, files: Deriv
   /** Of these key files the frames. */
   private def withFrames(keyFiles: Seq[KeyFileOf]): Seq[(KeyFileOf, Seq[KeyFrame])] =
     Using.Manager(use => keyFiles.zip(keyFilesOf(keyFiles, use).map(_.frames))).get
-
-  private def described(name: DirectoryName): (KeyFileOf, Seq[KeyFrame]) =
-    Using.resource(KeyFile.open(files.open(name.keys)))(file => KeyFileOf(name, file.seal) -> file.frames)
 
   /** The one before stays: Spark may take back the version of the newest. Key files go with the last directory that names them. */
   private def forget(log: StateLog): Unit = {

@@ -7,21 +7,26 @@ import org.apache.spark.sql.cecstore.format.{Rows, RowsSummary}
  * Which rows of a state are live, as it stands at the end of a version.
  *
  * @param timesOf whose least times the parts have
- * @param parts of all rows of the extent, oldest first, each with the offset of its first row and how many it has
+ * @param parts of all rows of the extent, oldest first
  */
-private[cecstore] final case class LiveRows(openWindows: Long, endOffset: Long, timesOf: Option[String], parts: Seq[(Long, Int, LivePart)]) {
+private[cecstore] final case class LiveRows(openWindows: Long, endOffset: Long, timesOf: Option[String], parts: Seq[LiveStretch]) {
   /** The same of frames, of which each is within one part. */
   def ofFrames(frames: Seq[RowsSummary]): Seq[LivePart] = {
     val left = parts.iterator.buffered
     frames.map { frame =>
-      while (left.hasNext && left.head._1 + left.head._2 < frame.endOffset) left.next()
+      while (left.hasNext && left.head.endOffset < frame.endOffset) left.next()
       if (frame.count == 0) LivePart.Empty
-      else left.headOption.filter(_._1 <= frame.firstOffset).fold(throw new IllegalStateException(
-        s"no rows of the state are those from offset ${frame.firstOffset} to ${frame.endOffset}")) { case (first, count, part) =>
-        if (count == frame.count) part else part.slice((frame.firstOffset - first).toInt, frame.count)
+      else left.headOption.filter(_.firstOffset <= frame.firstOffset).fold(throw new IllegalStateException(
+        s"no rows of the state are those from offset ${frame.firstOffset} to ${frame.endOffset}")) { in =>
+        if (in.count == frame.count) in.part else in.part.slice((frame.firstOffset - in.firstOffset).toInt, frame.count)
       }
     }
   }
+}
+
+/** Successive rows of the log, from this offset on, which stand together in memory. */
+private[cecstore] final case class LiveStretch(firstOffset: Long, count: Int, part: LivePart) {
+  def endOffset: Long = firstOffset + count
 }
 
 /**

@@ -354,7 +354,7 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
     val all = (oldestId to delta.id).map(rows(_))
     if (zones != null) all.foreach(zones.cover)
     val times = Option(if (zones != null) zones.time.name else timesOf)
-    LiveRows(open, nextOffset, times, all.map(part => (part.firstOffset, part.count, LivePart.of(part, times.nonEmpty))))
+    LiveRows(open, nextOffset, times, all.map(part => LiveStretch(part.firstOffset, part.count, LivePart.of(part, times.nonEmpty))))
   }
 
   /**

@@ -10,7 +10,7 @@ import org.apache.spark.sql.cecstore.CecLogException
 import org.apache.spark.sql.cecstore.format.{Blocks, Format, Rows, RowsSummary}
 import org.apache.spark.sql.cecstore.keys.{HashedRun, HashIndex, KeyIndex, KeyRun}
 import org.apache.spark.sql.cecstore.log.{Base, FrameAt, LoggedBytes, SegmentFolder, SegmentWriter, StateLog}
-import org.apache.spark.sql.cecstore.state.{ExtentTarget, Instance, KeyDirectories, LivePart, LiveRows, LiveState, LoadRate, RowMemory, RowTime, StateLoader, Zones}
+import org.apache.spark.sql.cecstore.state.{ExtentTarget, Instance, KeyDirectories, LivePart, LiveRows, LiveState, LiveStretch, LoadRate, RowMemory, RowTime, StateLoader, Zones}
 
 /** Key directories: what a load does with one, and with one that is damaged or does not lead there. */
 object DirectoryRules {
@@ -261,7 +261,7 @@ object DirectoryRules {
       val bits = new java.util.BitSet
       (0 until count).filter(row => live(start + row)).foreach(bits.set)
       val least = (0 until timed).grouped(Zones.Size).map(_.map(row => times(start + row)).min).toArray
-      (7000L + start, count, LivePart(bits.toLongArray, timed, least))
+      LiveStretch(7000L + start, count, LivePart(bits.toLongArray, timed, least))
     }
     val cuts = counts.map { count => Seq.fill(random.nextInt(5))(random.nextInt(count + 1)).appended(0).appended(count).sorted }
     val ofFrames = cuts.zip(starts(counts)).flatMap { case (of, start) => of.zip(of.tail).map { case (from, until) => (start + from, until - from) } }
