@@ -192,7 +192,7 @@ def _size_lines(sizes: list[_LogSize], logs: int, session: SparkSession) -> Iter
     records = sum(s.directory.records if s.directory else s.records for s in sizes)
     what = f"{keys:,} keys; a restart reads {records:,} records"
     if any(leads):
-        what += f" and {len(leads) - leads.count(None):,} key directories"
+        what += f", {len(leads) - leads.count(None):,} of {len(leads):,} logs by key directory"
     yield sound("state", f"{len(sizes):,} of {logs:,} logs read: {what}")
     yield from _target(sizes, session)
     long = [s for s in sizes if s.records > max(_LONG * s.keys, SMALL_EXTENT_RECORDS)]

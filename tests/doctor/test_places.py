@@ -410,7 +410,7 @@ def test_a_restart_by_key_directories_is_told(here: World) -> None:
     first = next(iter(query.states.values()))
     write_directory(first.folder, first.made[-1])
     said = [line.what for line in here.checkup().diagnoses]
-    assert f"{what} {records[1]:,} records and 1 key directories" in said
+    assert f"{what} {records[1]:,} records, 1 of 2 logs by key directory" in said
 
 
 def test_a_state_store_alone_is_a_place(here: World) -> None:
