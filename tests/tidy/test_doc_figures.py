@@ -28,8 +28,7 @@ def measured() -> dict[str, list[str]]:
         "of that, the commit": [f"{int(each[2]):,} ms" for each in second],
         "bytes written for those 10,000": [f"{int(each[3]):,} kB" for each in second],
         "files, and their size": [f"{each[4]}, {each[5]} MB" for each in restarts],
-        "from the start to the end of the first batch": [f"{each[0]} s" for each in restarts],
-        "restore time after a restart": [f"{each[2]} s" for each in restarts],
+        "restart to the end of the first batch": [f"{each[0]} s" for each in restarts],
         "Java heap": [f"{each[3]} MB" for each in restarts],
     }
 
