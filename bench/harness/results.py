@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 from bench.harness.targets import Target
 
-MEASURED = ("date", "commit", "load before", "system")
-"""Facts of one run: another script's, or the next session's on such a machine, are others."""
+MEASURED = ("date", "commit", "load before", "system", "processor")
+"""Facts of one run: another script's, or the next session's on such a machine, are others. What is
+compared is of one run, so that another one may have been on a machine with another processor."""
 NOT_MEASURED = "not measured at this commit"
 # Each run names its commit, which tells more than the version that it was on the way to.
 _OWN_VERSION = re.compile(r"\bcec-store \S+, ")
@@ -65,7 +66,7 @@ def rendered(facts: Mapping[str, str], runs: Mapping[str, Run], targets: Sequenc
         "",
         "Written by `make bench`. Ratios compare rounds of one run, in which the contestants took",
         "turns: the best ones, or the medians where the script says so. What is compared stands at",
-        "the top of each script. Each run says when it was made, and of which commit.",
+        "the top of each script. Each run says when and where it was made, and of which commit.",
         "",
         "| | |",
         "|---|---|",
