@@ -157,13 +157,28 @@ def seal_of(folder: Folder, name: str) -> Seal:
     return Seal(head_bytes, head_crc, body_crc, body_bytes)
 
 
-def check_body(folder: Folder, name: str, seal: Seal) -> None:
+def _check_body(folder: Folder, name: str, seal: Seal) -> None:
     """Raises :class:`CorruptLog` where a file's body fails its checksum."""
     crc = 0
     for at in range(0, seal.body_bytes, _PIECE_BYTES):
         crc = crc32c(folder.read(name, at, min(_PIECE_BYTES, seal.body_bytes - at)), crc)
     if crc != seal.body_crc:
         raise CorruptLog(f"{folder.path}/{name}", 0, "its body fails its checksum")
+
+
+def problem_of(folder: Folder, name: str) -> str | None:
+    """Return what is wrong with a file of a key directory; None where its checksums are right.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+    """
+    try:
+        seal = seal_of(folder, name)
+        _head_of(folder, name, seal)
+        _check_body(folder, name, seal)
+    except CorruptLog as error:
+        return error.reason
+    return None
 
 
 def read_live_file(folder: Folder, name: str) -> LiveFile:
@@ -174,7 +189,7 @@ def read_live_file(folder: Folder, name: str) -> LiveFile:
         FileNotFoundError: there is no such file.
     """
     seal = seal_of(folder, name)
-    check_body(folder, name, seal)
+    _check_body(folder, name, seal)
     return _read_head(folder, name, seal, _live_file)
 
 
@@ -198,7 +213,7 @@ def hashes_of(folder: Folder, name: str, frames: tuple[KeyFrame, ...]) -> Iterat
         at += size
 
 
-def read_head(folder: Folder, name: str, seal: Seal) -> bytes:
+def _head_of(folder: Folder, name: str, seal: Seal) -> bytes:
     """Return a file's head; raises :class:`CorruptLog` where it fails its checksum."""
     head = folder.read(name, seal.body_bytes, seal.head_bytes)
     if len(head) < seal.head_bytes or crc32c(head) != seal.head_crc:
@@ -209,7 +224,7 @@ def read_head(folder: Folder, name: str, seal: Seal) -> bytes:
 
 def _read_head(folder: Folder, name: str, seal: Seal, read: Callable[[_Head], _Made]) -> _Made:
     try:
-        return read(_Head(read_head(folder, name, seal)))
+        return read(_Head(_head_of(folder, name, seal)))
     except (struct.error, ValueError) as error:  # the checksum is right all the same
         path = f"{folder.path}/{name}"
         raise CorruptLog(path, seal.body_bytes, f"its head is none: {error}") from error

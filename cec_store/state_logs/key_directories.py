@@ -12,15 +12,12 @@ from cec_store.errors import CorruptLog
 from cec_store.log.frames import Frame
 from cec_store.log.reader import LogReader
 from cec_store.state_logs.directory_files import (
-    check_body,
     is_live_file,
-    read_head,
     read_live_file,
     seal_of,
     seq_of,
 )
 from cec_store.state_logs.versions import VersionReader
-from cec_store.storage.folder import Folder
 
 _TRIED = 2
 """Live files that a load looks at, newest first (KeyDirectories.scala)."""
@@ -88,18 +85,3 @@ def _lead(lineage: VersionReader, frames: Sequence[Frame], name: str) -> Directo
         stored_bytes=size + sum(header.frame_bytes for header in headers),
         raw_bytes=size + sum(header.raw_bytes for header in headers),
     )
-
-
-def problem_of(folder: Folder, name: str) -> str | None:
-    """Return what is wrong with a file of a key directory; None where its checksums are right.
-
-    Raises:
-        FileNotFoundError: there is no such file.
-    """
-    try:
-        seal = seal_of(folder, name)
-        read_head(folder, name, seal)
-        check_body(folder, name, seal)
-    except CorruptLog as error:
-        return error.reason
-    return None

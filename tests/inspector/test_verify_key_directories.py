@@ -279,7 +279,6 @@ def test_directory_whose_key_file_was_replaced_is_passed_over(tmp_path: Path) ->
     """As a load passes it over: it is named by its checksums."""
     folder = LocalFolder(tmp_path)
     made = a_log(folder)[-1]
-    (tmp_path / "kept").mkdir()
     name = write_directory(folder, made)
     keys = tmp_path / name.replace(".live", ".keys")
     live = (tmp_path / name).read_bytes()

@@ -10,8 +10,8 @@ import pytest
 
 from cec_store.inspector.measuring.extents import inspect_extent
 from cec_store.inspector.verifying.log import verify
-from cec_store.state_logs.directory_files import is_of_key_directory
-from cec_store.state_logs.key_directories import DirectoryLead, problem_of
+from cec_store.state_logs.directory_files import is_of_key_directory, problem_of
+from cec_store.state_logs.key_directories import DirectoryLead
 from cec_store.state_logs.state_log import StateLog
 from cec_store.storage.local import LocalFolder
 from support.places.key_directories import sealed

@@ -9,8 +9,7 @@ from cec_store.inspector.damage.faults import Fault, Note
 from cec_store.inspector.damage.log_segment import LogSegment
 from cec_store.inspector.damage.queue_files import QueueFiles
 from cec_store.inspector.damage.segment_scan import SegmentScan
-from cec_store.state_logs.directory_files import is_of_key_directory
-from cec_store.state_logs.key_directories import problem_of
+from cec_store.state_logs.directory_files import is_of_key_directory, problem_of
 from cec_store.state_logs.segments import is_state_log
 from cec_store.state_logs.state_log import StateLog
 from cec_store.state_logs.tree import StateTree
