@@ -57,15 +57,22 @@ class FootprintOrder:
         """(offset, input) of the oldest footprint; ``None`` without open windows."""
         if not self.live:
             return None
+        # Asked for several times a step. To look at one entry does not let go of the GIL, for which
+        # this thread would then wait until the one that writes has done its part of a frame.
+        if not self._is_live[self._head & self._mask]:
+            self._pass_dead()
+        _, offset, taken = self._ring[self._head & self._mask].tolist()
+        return offset, taken
+
+    def _pass_dead(self) -> None:
+        """Move the head to the first live entry."""
         for _, place in self._stretches(self._head, self._end):
             is_live = self._is_live[place]
             dead = int(is_live.argmax())
             if is_live[dead]:
                 self._head += dead
-                break
+                return
             self._head += len(is_live)
-        _, offset, taken = self._ring[self._head & self._mask].tolist()
-        return offset, taken
 
     def oldest(self, count: int) -> tuple[Ints, Ints, Ints]:
         """(slots, offsets, inputs) of up to ``count`` windows, oldest footprint first."""
