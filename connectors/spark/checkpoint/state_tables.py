@@ -23,11 +23,12 @@ from cec_store.connectors.spark.checkpoint.state_schema import operator_name, re
 from cec_store.connectors.spark.checkpoint.variable_rows import variable_rows
 from cec_store.connectors.spark.checkpoint.variables import read_variable
 from cec_store.connectors.spark.setup.settings import AVRO, ENCODING_KEY
-from cec_store.errors import OutOfRange, SchemaMismatch
+from cec_store.errors import CorruptLog, OutOfRange, SchemaMismatch
 from cec_store.format.columns import Ints, flags_of
 from cec_store.format.schema import KEY, STATE
 from cec_store.state_logs.state_log import StateLog
 from cec_store.storage.paths import AnyPath
+from cec_store.storage.retrying import retry_when_changed
 from cec_store.storage.stores.folders import StorageOptions
 
 
@@ -71,13 +72,33 @@ def read_state(
     if version is not None and at is not None:
         raise ValueError("give version or at, not both")
     our_checkpoint = _of_ours(checkpoint, storage_options)
-    batch = our_checkpoint.batch_at(at) if at is not None else _batch_of(our_checkpoint, version)
-    number = _only_operator(our_checkpoint) if operator is None else operator
-    if variable is not None:
-        return _VariableReader(our_checkpoint, batch, number, variable).table(partition)
-    reader = _Reader(our_checkpoint, batch, number, JOIN_SIDES.get(store, store))
-    table = reader.table(reader.state, partition)
-    return _side(table) if store in JOIN_SIDES else table
+
+    def state_after(batch: int) -> pa.Table:
+        number = _only_operator(our_checkpoint) if operator is None else operator
+        if variable is not None:
+            return _VariableReader(our_checkpoint, batch, number, variable).table(partition)
+        reader = _Reader(our_checkpoint, batch, number, JOIN_SIDES.get(store, store))
+        table = reader.table(reader.state, partition)
+        return _side(table) if store in JOIN_SIDES else table
+
+    if at is not None:
+        return state_after(our_checkpoint.batch_at(at))
+    if version is not None:
+        return state_after(_batch_of(our_checkpoint, version))
+    return _read_at_newest(our_checkpoint, state_after)
+
+
+def _read_at_newest(checkpoint: Checkpoint, read: Callable[[int], pa.Table]) -> pa.Table:
+    """Read at the newest batch; at a newer one where a running query has forgotten it meanwhile."""
+    batch = -1
+
+    def look() -> pa.Table:
+        nonlocal batch
+        batch = checkpoint.newest_batch()
+        return read(batch)
+
+    missed = (OutOfRange, CorruptLog, FileNotFoundError)
+    return retry_when_changed(look, missed, lambda: checkpoint.newest_batch() != batch)
 
 
 def read_changes(
@@ -135,11 +156,9 @@ def _only_operator(checkpoint: Checkpoint) -> int:
     return numbers[0] if numbers else 0
 
 
-def _batch_of(checkpoint: Checkpoint, version: int | None) -> int:
-    """The batch that made a version, or the newest."""
+def _batch_of(checkpoint: Checkpoint, version: int) -> int:
+    """The batch that made a version."""
     newest = checkpoint.newest_batch()
-    if version is None:
-        return newest
     batches = checkpoint.committed_batches()
     if version - 1 not in batches:
         raise OutOfRange(

@@ -22,6 +22,7 @@ from cec_store import (
     read_changes,
     read_state,
 )
+from cec_store.connectors.spark.checkpoint.layout import Checkpoint
 from support.places.made_checkpoints import (
     KEY,
     START_MS,
@@ -137,6 +138,39 @@ def test_beside_a_query_that_runs_whole_versions_are_read(tmp_path: Path, format
     made.close()
     assert len(seen) > 2
     assert len(read(made)[0]) == versions
+
+
+@each_format
+@pytest.mark.parametrize("partition", [None, 1])
+def test_the_newest_state_is_read_although_its_batch_is_forgotten_meanwhile(
+    tmp_path: Path, format: int, partition: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a slow reader of many partitions, beside a query that keeps few batches."""
+    made, states, _ = grown(tmp_path, format=format)
+    real, forgotten = Checkpoint.unique_id, list[int]()
+
+    def forget(checkpoint: Checkpoint, batch: int, *place: Any) -> str | None:
+        if not forgotten:
+            forgotten.append(batch)
+            made.roll()
+            made.batch({("ann", 7): (7, "a")}, {("bob", 7): (7, "b")})
+            for log in ("offsets", "commits"):
+                for number in range(batch + 1):
+                    (made.path / log / str(number)).unlink(missing_ok=True)
+        return real(checkpoint, batch, *place)
+
+    monkeypatch.setattr(Checkpoint, "unique_id", forget)
+    due = states[-1] if partition is None else {**states[-1], 0: {}}
+    due = {at: dict(rows) for at, rows in due.items()}
+    due[1]["bob", 7] = (7, "b")
+    if partition is None:
+        due[0]["ann", 7] = (7, "a")
+    assert read(made, partition=partition) == due
+    assert forgotten == [5]
+    forgotten.clear()
+    with pytest.raises(OutOfRange, match="batch 6 is not kept"):
+        read_state(made.path, version=7)
+    made.close()
 
 
 def test_attempt_that_counts_is_the_last_or_the_one_that_spark_named(tmp_path: Path) -> None:
