@@ -18,7 +18,7 @@ from cec_store.connectors.spark.fleet.lags import QueryLag, lags_of, opened_queu
 from cec_store.connectors.spark.fleet.status import FleetStatus, QueryStatus, status_of
 from cec_store.terminal.exit_status import wrong_use
 from cec_store.terminal.screens import Screen
-from cec_store.terminal.wording import moment, span
+from cec_store.terminal.wording import counted, moment, span
 from cec_store.verbs.arguments import AsJson, StorageOptions, storage_options_of
 from cec_store.verbs.fleet.checkpoints import checkpoints_verb
 from cec_store.verbs.fleet.going_back import (
@@ -159,11 +159,13 @@ def _us(seconds: float) -> int:
 
 def _show(screen: Screen, status: FleetStatus, lags: Mapping[str, QueryLag]) -> None:
     screen.line(f"{status.path}: {status.state}; driver {status.driver}")
-    screen.line(f"{status.executors} executors with {status.cores:g} cores")
+    cores = "core" if status.cores == 1 else "cores"
+    screen.line(f"{counted(status.executors, 'executor')} with {status.cores:g} {cores}")
     if status.missing_since_s is not None:
         asked = "" if status.asked_s is None else f"; asked for {moment(_us(status.asked_s))}"
         since = moment(_us(status.missing_since_s))
-        screen.line(f"{status.executors_missing} executors missing since {since}{asked}", "bold")
+        missing = counted(status.executors_missing, "executor")
+        screen.line(f"{missing} missing since {since}{asked}", "bold")
     if status.ask_failure:
         screen.line(f"on_missing has failed: {status.ask_failure}", "bold red")
     if status.message:
@@ -198,7 +200,7 @@ def _row(query: QueryStatus, lag: QueryLag) -> list[str | int | float | None]:
 def _expected(query: QueryStatus) -> str:
     if query.arrivals is None:
         return ""
-    more = f"with {query.arrivals} more executor{'s' * (query.arrivals > 1)}"
+    more = f"with {counted(query.arrivals, 'more executor')}"
     if query.expected_s is None:
         return f"{more}; none has come yet"
     return f"{more}, {moment(round(query.expected_s * 1e6))}"
