@@ -8,9 +8,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import zstandard
 from numpy.typing import NDArray
 
+from cec_store.format.columns import bytes_of, flags_of
 from cec_store.format.frame import BadHeader
 from cec_store.format.schema import (
     KEY,
@@ -73,22 +75,27 @@ def pack(records: pa.RecordBatch, level: int, rows_per_block: int = 0) -> tuple[
 
 def _columns_of(records: pa.RecordBatch) -> _Columns:
     keys, states = records.column(KEY), records.column(STATE)
-    values, renewed = (states.field(n).fill_null(nothing) for n, nothing in enumerate((b"", False)))
-    is_footprint = states.is_valid().to_numpy(zero_copy_only=False)
-    value_list = [
-        value if is_kept else b""
-        for value, is_kept in zip(values.to_pylist(), is_footprint, strict=True)
-    ]
-    key_list = keys.field(1).to_pylist()
+    is_footprint = states.is_valid()
+    # Under a row without a state there may be bytes all the same.
+    values = pc.if_else(is_footprint, states.field(0).fill_null(b""), b"")
+    renewed = pc.and_(is_footprint, states.field(1).fill_null(False))
+    key_lengths, key_bytes = _lengths_and_bytes(keys.field(1))
+    value_lengths, value_bytes = _lengths_and_bytes(values)
     return _Columns(
         records.column(KIND).to_numpy(),
         keys.field(0).to_numpy(),
-        renewed.to_numpy(zero_copy_only=False) & is_footprint,
-        np.array([len(key) for key in key_list], _END),
-        np.array([len(value) for value in value_list], _END),
-        b"".join(key_list),
-        b"".join(value_list),
+        flags_of(renewed),
+        key_lengths,
+        value_lengths,
+        key_bytes,
+        value_bytes,
     )
+
+
+def _lengths_and_bytes(column: pa.Array) -> tuple[NDArray[np.uint32], bytes]:
+    """Lengths of the values of a binary column without nulls, and all of their bytes."""
+    held, ends = bytes_of(column)
+    return np.diff(ends).astype(_END), held[ends[0] : ends[-1]].tobytes()
 
 
 def _rows_that_fit(columns: _Columns, rows: int) -> int:
@@ -159,17 +166,16 @@ def _columns_in(
     """Columns of all blocks, whose images end at these bytes."""
     blocks = len(images) - 1
     last = rows - (blocks - 1) * rows_per_block
-    parts: tuple[list[memoryview], ...] = ([], [], [], [], [])
-    starts = images.tolist()
-    for block in range(blocks):
-        n = rows_per_block if block < blocks - 1 else last
-        at = starts[block]
-        for part, size in zip(parts, (n, 2 * n, (n + 7) // 8, 4 * n, 4 * n), strict=True):
-            part.append(raw[at : at + size])
-            at += size
-        if at > starts[block + 1]:
-            raise BadHeader(f"body: block {block} has no room for {n} rows")
-    kinds, families, bits, key_lengths, value_lengths = (b"".join(part) for part in parts)
+    fixed_bytes = [sum(_widths(n)) for n in (rows_per_block, last)]
+    is_short = np.diff(images) < fixed_bytes[0]
+    is_short[-1:] = np.diff(images[-2:]) < fixed_bytes[1]
+    if is_short.any():
+        raise BadHeader(f"body: block {is_short.argmax()} has no room for its rows")
+    starts = images[:-1].tolist()
+    kinds, families, bits, key_lengths, value_lengths = (
+        _joined(raw, starts, whole, short)
+        for whole, short in zip(_places(rows_per_block), _places(last), strict=True)
+    )
     columns = _Columns(
         np.frombuffer(kinds, np.uint8),
         np.frombuffer(families, "<u2"),
@@ -181,6 +187,27 @@ def _columns_in(
     )
     keys, values = _bytes_in(raw, columns, images, rows_per_block)
     return replace(columns, keys=keys, values=values)
+
+
+def _widths(rows: int) -> tuple[int, ...]:
+    """Bytes of the columns of fixed width in a block of so many rows."""
+    return rows, 2 * rows, (rows + 7) // 8, 4 * rows, 4 * rows
+
+
+def _places(rows: int) -> list[tuple[int, int]]:
+    """Where in such a block each of these columns begins and ends."""
+    ends = np.cumsum([0, *_widths(rows)]).tolist()
+    return [(ends[place], ends[place + 1]) for place in range(len(ends) - 1)]
+
+
+def _joined(
+    raw: memoryview, starts: list[int], whole: tuple[int, int], short: tuple[int, int]
+) -> bytes:
+    """A column of all blocks from where it stands in them; in the last one it stands elsewhere."""
+    begin, end = whole
+    parts = [raw[start + begin : start + end] for start in starts[:-1]]
+    parts += [raw[start + short[0] : start + short[1]] for start in starts[-1:]]
+    return b"".join(parts)
 
 
 def _flags(bits: bytes, rows: int, rows_per_block: int) -> NDArray[np.bool_]:
@@ -237,6 +264,7 @@ def _records(columns: _Columns, timestamp_us: int, version: int) -> pa.RecordBat
 
 def _binary(lengths: NDArray[np.uint32], data: bytes) -> pa.Array:
     offsets = np.zeros(len(lengths) + 1, np.int32)
-    np.cumsum(lengths, out=offsets[1:])
+    # All of them fit, since a body does: and as another type they would be converted first.
+    np.cumsum(lengths.view(np.int32), dtype=np.int32, out=offsets[1:])
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
     return pa.Array.from_buffers(pa.binary(), len(lengths), buffers)
