@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cec_store.format.columns import Ints, values_of
+from cec_store.format.columns import Ints, ends_of, values_of
 
 _WORD_MAX = 1 << 63
 _PARTED_BYTES_MAX = 64
@@ -110,10 +110,7 @@ def _words(chunks: Sequence[pa.Array]) -> list[_Column] | None:
     kind = chunks[0].type
     if not pa.types.is_binary(kind) or any(chunk.null_count for chunk in chunks):
         return None
-    places = [
-        np.frombuffer(chunk.buffers()[1], "<i4", len(chunk) + 1, chunk.offset * 4)
-        for chunk in chunks
-    ]
+    places = [ends_of(chunk) for chunk in chunks]
     size = int(places[0][1]) - int(places[0][0])
     if not 0 < size <= _PARTED_BYTES_MAX:
         return None

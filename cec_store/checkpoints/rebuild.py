@@ -99,22 +99,7 @@ def open_footprints(chain: LogReader, seq: int | None = None) -> tuple[pa.Table,
     assert last is not None
     newest_first = list(extent_frames(chain, last))
     table = _records(chain, newest_first, [KIND, KEY, STATE])
-    return table.select([KEY, STATE]), _open_rows(chain, newest_first[0], table)
-
-
-def open_offsets(chain: LogReader, seq: int | None = None) -> Ints:
-    """The offsets of the footprints of a log's open windows, ascending, shape (N,).
-
-    States are not read, so that this needs the room of keys only; else as :func:`rebuild`.
-    """
-    last = _counted(chain, seq)
-    if last is None:
-        return np.empty(0, np.int64)
-    newest_first = list(extent_frames(chain, last))
-    table = _records(chain, newest_first, [KIND, KEY])
-    opened = _open_rows(chain, last, table)
-    offsets: Ints = newest_first[-1].header.first_offset + opened
-    return offsets
+    return table.select([KEY, STATE]), open_rows(chain, newest_first[0], table)
 
 
 def _records(chain: LogReader, newest_first: list[Frame], columns: list[str]) -> pa.Table:
@@ -163,6 +148,11 @@ def extent_frames(chain: LogReader, last: Frame) -> Iterator[Frame]:
     )
 
 
+def frames_in_order(chain: LogReader, last: Frame) -> list[Frame]:
+    """The same frames, oldest first."""
+    return list(extent_frames(chain, last))[::-1]
+
+
 def _extent_of_newest(newest_first: list[Frame]) -> Extent:
     """Return the extent that the newest of these frames states; it begins in the last of them."""
     header = newest_first[0].header
@@ -198,7 +188,7 @@ def _gather(
     chain: LogReader, newest_first: list[Frame], table: pa.Table, positions: Ints
 ) -> EventualCheckpoint:
     last = newest_first[0].header
-    opened = _open_rows(chain, newest_first[0], table)
+    opened = open_rows(chain, newest_first[0], table)
     upto = input_taken(last, positions)
     return EventualCheckpoint(
         seq=last.seq,
@@ -214,8 +204,15 @@ def _gather(
     )
 
 
-def _open_rows(chain: LogReader, last: Frame, table: pa.Table) -> Ints:
-    """Decide by the newest record of each key; rows of ``table`` are in log order."""
+def open_rows(chain: LogReader, last: Frame, table: pa.Table) -> Ints:
+    """Rows of the footprints of open windows, ascending, shape (N,).
+
+    Decides by the newest record of each key. ``table`` has kinds and keys of all records of the
+    extent that ends with the frame ``last``, in the order of the log.
+
+    Raises:
+        CorruptLog: they do not add up to N.
+    """
     kinds = values_of(table.column(KIND), "u1")
     keys, is_keyed = table.column(KEY), of_windows(kinds)
     if not is_keyed.any():

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from cec_store.checkpoints.rebuild import extent_frames
+from cec_store.checkpoints.rebuild import frames_in_order
 from cec_store.connectors.spark.checkpoint.state_rows import RowDecoder
 from cec_store.errors import CecError, OutOfRange, RecoveryError
 from cec_store.format.columns import Ints
@@ -244,7 +244,7 @@ def extent_of(log_reader: LogReader, last: Frame | None) -> list[Frame]:
         return []
     if not last.header.is_counted:
         raise RecoveryError(f"{log_reader.folder.path}: written without checkpoints")
-    return list(extent_frames(log_reader, last))[::-1]
+    return frames_in_order(log_reader, last)
 
 
 def _upto(log_reader: LogReader, last: Frame | None, inputs: int) -> Ints:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from cec_store.checkpoints.rebuild import extent_frames
+from cec_store.checkpoints.rebuild import frames_in_order
 from cec_store.errors import CorruptLog
 from cec_store.format.columns import Ints, flags_of, values_of
 from cec_store.format.frame import FrameHeader
@@ -101,7 +101,7 @@ def footprint_statistics(log_reader: LogReader, last: Frame) -> FootprintStatist
         OutOfRange: a part of the extent is trimmed.
         ValueError: keys of a type that no operator makes.
     """
-    frames = list(extent_frames(log_reader, last))[::-1]
+    frames = frames_in_order(log_reader, last)
     skipped_bits = max(0, (last.header.open_windows // WINDOWS_MAX).bit_length())
     tally = _Tally(log_reader.schema(), last.header.end_offset - last.header.extent_records)
     if skipped_bits:

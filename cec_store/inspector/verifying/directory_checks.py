@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cec_store.checkpoints.rebuild import extent_frames, open_offsets
+from cec_store.checkpoints.rebuild import frames_in_order, open_rows
 from cec_store.errors import CorruptLog
 from cec_store.format.columns import bytes_of, values_of
-from cec_store.format.schema import KEY, STATE
+from cec_store.format.schema import KEY, KIND, STATE
 from cec_store.inspector.damage.faults import Fault, Note
 from cec_store.log.frames import Frame
 from cec_store.partitioned.murmur3 import Hashes, hash_bytes
@@ -69,6 +69,8 @@ class _Check:
         self._lineage = lineage
         self._live = live
         self._place = TimePlace.named(live.times_of)
+        self._rows: list[pa.RecordBatch] = []
+        """Kinds and keys of the frames that were looked at, in the order of the log."""
 
     def problem(self) -> str | None:
         """The first thing that the log says otherwise."""
@@ -116,7 +118,7 @@ class _Check:
         """Frames with the records of the extent, oldest first."""
         last = self._lineage.last_frame
         start = last.header.end_offset - last.header.extent_records
-        frames = list(extent_frames(self._lineage, last))[::-1]
+        frames = frames_in_order(self._lineage, last)
         return [f for f in frames if f.header.record_count and f.header.end_offset > start]
 
     def _problem_of(
@@ -128,7 +130,8 @@ class _Check:
             return "it has another place for"
         if (header.record_count, header.frame_bytes) != (entry.rows, entry.frame_bytes):
             return "it counts otherwise the rows or bytes of"
-        records = self._lineage.records(frame, columns=[KEY, STATE])
+        records = self._lineage.records(frame, columns=[KIND, KEY, STATE])
+        self._rows.append(records.select([KIND, KEY]))
         family, keys = records.column(KEY).flatten()
         values, _ = records.column(STATE).flatten()
         families = values_of(family, "u2")
@@ -166,7 +169,12 @@ class _Check:
     def _problem_of_live(self, parts: Sequence[tuple[KeyFrame, LivePart]]) -> str | None:
         live = [entry.first_offset + part.live for entry, part in parts]
         offsets = np.concatenate([np.empty(0, np.int64), *live])
-        odd = np.setxor1d(offsets, open_offsets(self._lineage))
+        opened = np.empty(0, np.int64)
+        if self._rows:
+            table = pa.Table.from_batches(self._rows)
+            first_offset = parts[0][0].first_offset
+            opened = first_offset + open_rows(self._lineage, self._lineage.last_frame, table)
+        odd = np.setxor1d(offsets, opened)
         if not len(odd):
             return None
         return f"{len(odd)} records, {odd[0]} first, are live in the log or in it, and not in both"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
 
-from cec_store.checkpoints.rebuild import extent_frames
+from cec_store.checkpoints.rebuild import frames_in_order
 from cec_store.connectors.spark.checkpoint.layout import (
     COMMITS,
     METADATA_FOLDER,
@@ -122,8 +122,7 @@ def _state_parts(old: Checkpoint, batch: int, state: StateFolder) -> Iterator[Pa
         is_final = not is_last and state.folder.size(name) == end
         yield Part(state.folder, name, end, is_final)
     # It leads to the same frames in a copy of them, so that the new query starts by it, too.
-    extent = list(extent_frames(lineage, lineage.last_frame))[::-1]
-    directory = directory_to(lineage, extent)
+    directory = directory_to(lineage, frames_in_order(lineage, lineage.last_frame))
     for name in directory.files if directory is not None else ():
         yield Part(state.folder, name, state.folder.size(name), True)
 
