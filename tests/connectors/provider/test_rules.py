@@ -60,6 +60,7 @@ RULES = (
     "a load says what to do where the local disk has no room for an index",
     "an index that is made of hashes has each key",
     "keys that are put in order at once are in the order of their bytes",
+    "keys in order are what a map has, and a scan of them what was there when it began",
     "of rows that come newest first an index has the first one of each key",
     "an index is in the heap up to memoryBytes, and above in local files, after a load too",
     "a load by a key directory reads no row before it is asked for",

@@ -451,11 +451,27 @@ OF_KEY_RUNS = {
         "keys/KeyRun.scala", "Platform.getLong(slots, at + KeyRun.HashBytes) & ~referenceMask", "0L"
     ),
     "orders_keys_by_four_bytes_alone": (
-        "keys/SortedKeys.scala",
+        "keys/KeyOrder.scala",
         "equal.foreach { case (start, end) => sort(start, end, common) }", "()",
     ),
     "takes_bytes_for_numbers_with_a_sign": (
-        "keys/SortedKeys.scala", "key(i) & 0xffL", "key(i).toLong"
+        "keys/KeyOrder.scala", "rows.of(reference).keyWord(reference.toInt, common) << 32",
+        "(rows.of(reference).keyWord(reference.toInt, common) ^ 0x80000000L) << 32",
+    ),
+    "goes_on_where_the_last_key_was": (
+        "keys/OrderedIndex.scala", "if (known != structure) seek()", "()"
+    ),
+    "finds_no_key_that_begins_a_leaf": (
+        "keys/OrderedIndex.scala",
+        "lastWhere(leaves.size)(i => rows.compare(leaves(i).references(0), key, from, length) <= 0)",
+        "lastWhere(leaves.size)(i => rows.compare(leaves(i).references(0), key, from, length) < 0)",
+    ),
+    "leaves_moved_rows_where_they_were": (
+        "keys/OrderedIndex.scala", "leaf.references(at) = reference }; moves.clear() }",
+        "() }; moves.clear() }",
+    ),
+    "compares_local_keys_by_their_length": (
+        "format/Rows.scala", "val same = bytesInCommon(at, key, from, common)", "val same = common"
     ),
     "takes_keys_of_one_hash_for_one_at_a_load": (
         _LOAD, "haveOneKey(sorted(i).toInt, row)", "true"

@@ -108,6 +108,45 @@ private[cecstore] final class Rows(val id: Int, rowsHint: Int, keyBytesHint: Int
       else ByteArrayMethods.arrayEquals(key, Platform.BYTE_ARRAY_OFFSET + from.toLong, null, keyOffset(row), length))
   }
 
+  /** How a row's key stands to another one in the order of bytes without sign: below 0, 0 or above. */
+  def compareKey(row: Int, key: Array[Byte], from: Int, length: Int): Int = {
+    val own = keyLength(row)
+    if (isInHeap) { val start = keyStart(row); Arrays.compareUnsigned(keys, start, start + own, key, from, from + length) }
+    else {
+      val (at, common) = (keyOffset(row), math.min(own, length))
+      val same = bytesInCommon(at, key, from, common)
+      if (same == common) own - length else (Platform.getByte(null, at + same) & 0xff) - (key(from + same) & 0xff)
+    }
+  }
+
+  /** How many bytes a row's key begins with like another one, of which the first `known` are known and `most` count. */
+  def keyInCommon(row: Int, key: Array[Byte], known: Int, most: Int): Int = {
+    val common = math.min(most, keyLength(row))
+    if (isInHeap) {
+      val start = keyStart(row)
+      val differs = Arrays.mismatch(keys, start + known, start + common, key, known, common)
+      if (differs < 0) common else known + differs
+    } else known + bytesInCommon(keyOffset(row) + known, key, known, common - known)
+  }
+
+  private def bytesInCommon(at: Long, key: Array[Byte], from: Int, most: Int): Int = {
+    var same = 0
+    while (same + 8 <= most && Platform.getLong(null, at + same) == Platform.getLong(key, Platform.BYTE_ARRAY_OFFSET + from + same.toLong)) same += 8
+    while (same < most && Platform.getByte(null, at + same) == key(from + same)) same += 1
+    same
+  }
+
+  /** Four bytes of a row's key from there on, as a number without sign; zeros behind its end. */
+  def keyWord(row: Int, from: Int): Long = {
+    val (base, at, rest) = (keyBase, keyOffset(row) + from, keyLength(row) - from)
+    if (rest >= 4) Integer.reverseBytes(Platform.getInt(base, at)) & 0xffffffffL
+    else {
+      var (word, i) = (0L, 0)
+      while (i < 4) { word = word << 8 | (if (i < rest) Platform.getByte(base, at + i) & 0xffL else 0L); i += 1 }
+      word
+    }
+  }
+
   def markDead(row: Int): Unit = { live.clear(row); liveCount -= 1; liveBytes -= bytesOf(row) }
   def markLive(row: Int): Unit = { live.set(row); liveCount += 1; liveBytes += bytesOf(row) }
   private def bytesOf(row: Int): Long = if (lazily != null) meanBytes else keyLength(row).toLong + valueLength(row)

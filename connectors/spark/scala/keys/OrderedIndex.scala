@@ -1,52 +1,137 @@
 package org.apache.spark.sql.cecstore.keys
 
-import java.util.{Arrays, Map => JMap}
-import java.util.concurrent.ConcurrentSkipListMap
+import java.util.{Arrays, TreeMap}
+import scala.collection.mutable.ArrayBuffer
 
 /**
- * Keys in the order of their bytes, for families with prefix or range scans. A scan sees what was there when it
- * began, as RocksDB's do: a timer that is set while timers expire is for the next batch. While a scan is under way
- * each change notes what its key had before.
+ * Keys in the order of their bytes, for families with prefix or range scans. References stand in leaves of up to
+ * [[OrderedIndex.LeafMax]], one leaf after the other; their keys are read from the rows, so that a key takes about eleven bytes here.
+ *
+ * A scan sees what was there when it began, as RocksDB's do: a timer that is set while timers expire is for the next batch. While a
+ * scan is under way each change notes what its key had before. One thread may scan while another one changes keys.
  */
-private[cecstore] final class OrderedIndex private (keys: ConcurrentSkipListMap[Array[Byte], java.lang.Long], private var keyBytes: Long) extends KeyIndex {
+private[cecstore] final class OrderedIndex(rows: RowsTable) extends KeyIndex {
   import KeyIndex.Absent
-  import OrderedIndex.Changes
+  import OrderedIndex._
 
-  def this() = this(new ConcurrentSkipListMap[Array[Byte], java.lang.Long](KeyIndex.Unsigned), 0)
-
-  private var size_ = keys.size // the map counts its own by walking it
+  /** None is empty. */
+  private val leaves = ArrayBuffer.empty[Leaf]
+  private var size_ = 0
+  private var slots = 0L
+  /** How often references have got other places. */
+  private var structure = 0L
   /** What keys had before each change since the first of the scans began that are under way; null if there are none. */
-  @volatile private var changes: Changes = null
+  private var changes: Changes = null
   private var scansUnderWay = 0
   private var changeNumber = 0L
   /** The last change before the newest scan began. */
   private var newestBegan = 0L
   /** How many versions have ended. */
-  @volatile private var versions = 0
+  private var versions = 0
+  /** Where keys are whose rows get other places: see [[move]]. */
+  private val moves = ArrayBuffer.empty[(Leaf, Int, Long)]
 
-  override def size: Int = size_
-  override def memoryBytes: Long = size_ * 96L + keyBytes
+  override def size: Int = synchronized(size_)
+  override def memoryBytes: Long = synchronized(slots * 8 + leaves.size * LeafBytes)
 
-  private def exact(key: Array[Byte], from: Int, length: Int): Array[Byte] =
-    if (from == 0 && length == key.length) key else Arrays.copyOfRange(key, from, from + length)
+  /** The number of the leaf, in the upper half, and the place in it; its complement where the key would have to be put in. */
+  private def placeOf(key: Array[Byte], from: Int, length: Int): Long = {
+    val leaf = math.max(0, lastWhere(leaves.size)(i => rows.compare(leaves(i).references(0), key, from, length) <= 0))
+    if (leaf == leaves.size) return ~0L
+    val in = leaves(leaf)
+    val at = lastWhere(in.count)(i => rows.compare(in.references(i), key, from, length) <= 0)
+    if (at >= 0 && rows.compare(in.references(at), key, from, length) == 0) leaf.toLong << 32 | at else ~(leaf.toLong << 32 | (at + 1))
+  }
 
-  override def find(key: Array[Byte], from: Int, length: Int): Long = keys.getOrDefault(exact(key, from, length), Absent)
+  /** The last of so many numbers of which it holds, if it holds of all before it; -1 if there is none. */
+  private def lastWhere(count: Int)(holds: Int => Boolean): Int = {
+    var (low, high) = (-1, count - 1)
+    while (low < high) {
+      val middle = (low + high + 1) >>> 1
+      if (holds(middle)) low = middle else high = middle - 1
+    }
+    low
+  }
 
-  override def put(key: Array[Byte], from: Int, length: Int, reference: Long, replace: Boolean): Long = {
-    val own = Arrays.copyOfRange(key, from, from + length)
-    if (changes != null) note(own, keys.getOrDefault(own, Absent))
-    val old = if (replace) keys.put(own, reference) else keys.putIfAbsent(own, reference)
-    if (old != null) return old
-    keyBytes += length
+  private def leafOf(place: Long): Leaf = leaves((place >>> 32).toInt)
+  private def referenceAt(place: Long): Long = leafOf(place).references(place.toInt)
+
+  override def find(key: Array[Byte], from: Int, length: Int): Long = synchronized {
+    val place = placeOf(key, from, length)
+    if (place < 0) Absent else referenceAt(place)
+  }
+
+  override def put(key: Array[Byte], from: Int, length: Int, reference: Long, replace: Boolean): Long = synchronized {
+    val place = placeOf(key, from, length)
+    val old = if (place < 0) Absent else referenceAt(place)
+    if (changes != null) note(Arrays.copyOfRange(key, from, from + length), old)
+    if (place < 0) insert(~place, reference) else if (replace) leafOf(place).references(place.toInt) = reference
+    old
+  }
+
+  override def delete(key: Array[Byte], from: Int, length: Int): Unit = synchronized {
+    val place = placeOf(key, from, length)
+    if (place >= 0) {
+      if (changes != null) note(Arrays.copyOfRange(key, from, from + length), referenceAt(place))
+      remove(place)
+    }
+  }
+
+  private def insert(place: Long, reference: Long): Unit = {
+    val (number, at) = ((place >>> 32).toInt, place.toInt)
+    if (leaves.isEmpty) add(0, new Leaf(new Array[Long](LeafLeast), 0))
+    val leaf = leaves(number)
+    if (leaf.count < LeafMax) into(leaf, at, reference)
+    else {
+      // Keys that come in their order leave full leaves behind.
+      val kept = if (number == leaves.size - 1 && at == leaf.count) leaf.count else leaf.count / 2
+      val rest = new Leaf(new Array[Long](LeafMax), leaf.count - kept)
+      System.arraycopy(leaf.references, kept, rest.references, 0, rest.count)
+      leaf.count = kept
+      if (at < kept) into(leaf, at, reference) else into(rest, at - kept, reference)
+      add(number + 1, rest)
+    }
     size_ += 1
-    Absent
+    structure += 1
   }
 
-  override def delete(key: Array[Byte], from: Int, length: Int): Unit = {
-    val own = exact(key, from, length)
-    if (changes != null) note(Arrays.copyOf(own, length), keys.getOrDefault(own, Absent))
-    if (keys.remove(own) != null) { keyBytes -= length; size_ -= 1 }
+  private def into(leaf: Leaf, at: Int, reference: Long): Unit = {
+    if (leaf.count == leaf.references.length) {
+      slots += leaf.count
+      leaf.references = Arrays.copyOf(leaf.references, leaf.count * 2)
+    }
+    System.arraycopy(leaf.references, at, leaf.references, at + 1, leaf.count - at)
+    leaf.references(at) = reference
+    leaf.count += 1
   }
+
+  private def add(number: Int, leaf: Leaf): Unit = { leaves.insert(number, leaf); slots += leaf.references.length }
+  private def drop(number: Int): Unit = slots -= leaves.remove(number).references.length
+
+  private def remove(place: Long): Unit = {
+    val (number, leaf) = ((place >>> 32).toInt, leafOf(place))
+    leaf.count -= 1
+    System.arraycopy(leaf.references, place.toInt + 1, leaf.references, place.toInt, leaf.count - place.toInt)
+    if (leaf.count == 0) drop(number)
+    else if (number + 1 < leaves.size && leaf.count + leaves(number + 1).count <= LeafMax / 4) {
+      val next = leaves(number + 1)
+      (0 until next.count).foreach(i => into(leaf, leaf.count, next.references(i)))
+      drop(number + 1)
+    }
+    size_ -= 1
+    structure += 1
+  }
+
+  /**
+   * The row of this key gets another place. While rows do so, keys cannot be compared: what is told between is done at once by [[moved]],
+   * before which nothing else is asked.
+   */
+  def willMove(key: Array[Byte], from: Int, length: Int, reference: Long): Unit = {
+    val place = placeOf(key, from, length)
+    moves += ((leafOf(place), place.toInt, reference))
+  }
+
+  def moved(): Unit = { moves.foreach { case (leaf, at, reference) => leaf.references(at) = reference }; moves.clear() }
 
   private def note(key: Array[Byte], before: Long): Unit = {
     changeNumber += 1
@@ -58,68 +143,94 @@ private[cecstore] final class OrderedIndex private (keys: ConcurrentSkipListMap[
   override def references: Iterator[Long] with AutoCloseable = between(null, null)
 
   /** References of the keys in `[start, end)`, in order; null is open. */
-  def between(start: Array[Byte], end: Array[Byte]): Iterator[Long] with AutoCloseable =
-    new Scan(start, key => end == null || KeyIndex.Unsigned.compare(key, end) < 0)
+  def between(start: Array[Byte], end: Array[Byte]): Iterator[Long] with AutoCloseable = synchronized(new Scan(start, end))
 
   /** References of the keys that start with the prefix, in order. */
-  def startingWith(prefix: Array[Byte]): Iterator[Long] with AutoCloseable = new Scan(prefix, key =>
-    key.length >= prefix.length && Arrays.equals(key, 0, prefix.length, prefix, 0, prefix.length))
+  def startingWith(prefix: Array[Byte]): Iterator[Long] with AutoCloseable = between(prefix, behind(prefix))
 
   /** The version has ended, and with it the scans over it: its rows get other places. */
-  def endScans(): Unit = { changes = null; scansUnderWay = 0; versions += 1 }
+  def endScans(): Unit = synchronized { changes = null; scansUnderWay = 0; versions += 1 }
 
-  private final class Scan(start: Array[Byte], isWithin: Array[Byte] => Boolean) extends Iterator[Long] with AutoCloseable {
+  private final class Scan(start: Array[Byte], end: Array[Byte]) extends Iterator[Long] with AutoCloseable {
     if (changes == null) changes = new Changes(KeyIndex.Unsigned)
     scansUnderWay += 1
     private val ofScan = changes
     private val began = changeNumber
     newestBegan = began
     private val version = versions
-    private val entries = (if (start == null) keys else keys.tailMap(start, true)).entrySet.iterator
-    private var entry = nextEntry()
+    /** The key that the scan has passed last; its reference where the key was not asked for yet. */
     private var last: Array[Byte] = null
+    private var lastReference = Absent
+    /** Where the next reference is, as long as the structure is this one. */
+    private var leaf, at = 0
+    private var known = structure - 1
     private var found = advance()
 
     override def hasNext: Boolean = found != Absent
     override def next(): Long = {
       if (!hasNext) throw new NoSuchElementException("the end of a scan")
       val given = found
-      found = advance()
+      found = OrderedIndex.this.synchronized(advance())
       given
     }
 
     /** Whoever looks only whether there is something leaves the rest. */
-    override def close(): Unit = if (found != Absent) { found = Absent; end() }
-
-    private def nextEntry(): JMap.Entry[Array[Byte], java.lang.Long] = if (entries.hasNext) entries.next() else null
+    override def close(): Unit = OrderedIndex.this.synchronized(if (found != Absent) { found = Absent; finish() })
 
     /** The reference of the next key that had one when the scan began; [[Absent]] at its end. */
     private def advance(): Long = {
       if (version != versions) throw new IllegalStateException("the version that this scan is of has been committed or given up")
       var reference = Absent
       while (reference == Absent) {
+        val here = nextHere()
         val changed = nextChanged()
-        val isChanged = changed != null && (entry == null || KeyIndex.Unsigned.compare(changed, entry.getKey) <= 0)
-        val key = if (isChanged) changed else if (entry != null) entry.getKey else null
-        if (key == null || !isWithin(key)) { end(); return Absent }
-        reference = if (isChanged) before(key, entry) else entry.getValue
-        if (entry != null && (!isChanged || Arrays.equals(key, entry.getKey))) entry = nextEntry()
-        last = key
+        val order = if (changed == null) 1 else if (here == Absent) -1 else -rows.compare(here, changed, 0, changed.length)
+        if (order <= 0) {
+          if (end != null && KeyIndex.Unsigned.compare(changed, end) >= 0) { finish(); return Absent }
+          reference = before(changed, if (order == 0) here else Absent)
+          last = changed
+        } else {
+          if (here == Absent || end != null && rows.compare(here, end, 0, end.length) >= 0) { finish(); return Absent }
+          reference = here
+          last = null
+          lastReference = here
+        }
+        if (order >= 0) at += 1
       }
       reference
     }
 
+    /** The reference that the index has next; [[Absent]] at its end. */
+    private def nextHere(): Long = {
+      if (known != structure) seek()
+      if (leaf < leaves.size && at == leaves(leaf).count) { leaf += 1; at = 0 }
+      if (leaf < leaves.size) leaves(leaf).references(at) else Absent
+    }
+
+    /** Find the first key behind the last one: what was put or removed meanwhile has moved it. */
+    private def seek(): Unit = {
+      val key = if (lastKey != null) last else start
+      val place = if (key == null) 0L else placeOf(key, 0, key.length)
+      leaf = ((if (place < 0) ~place else place) >>> 32).toInt
+      at = (if (place < 0) ~place else place).toInt
+      if (place >= 0 && lastKey != null) at += 1
+      known = structure
+    }
+
+    private def lastKey: Array[Byte] = {
+      if (last == null && lastReference != Absent) last = rows.of(lastReference).key(lastReference.toInt)
+      last
+    }
+
     private def nextChanged(): Array[Byte] = if (ofScan.isEmpty) null
-      else if (last != null) ofScan.higherKey(last)
+      else if (lastKey != null) ofScan.higherKey(last)
       else if (start != null) ofScan.ceilingKey(start)
       else ofScan.firstKey
 
     /** What the key had when the scan began: what it had before the first change since then. */
-    private def before(key: Array[Byte], entry: JMap.Entry[Array[Byte], java.lang.Long]): Long =
-      ofScan.get(key).collectFirst { case (number, old) if number > began => old }
-        .getOrElse(if (entry != null && Arrays.equals(key, entry.getKey)) entry.getValue.longValue else Absent)
+    private def before(key: Array[Byte], now: Long): Long = ofScan.get(key).collectFirst { case (number, old) if number > began => old }.getOrElse(now)
 
-    private def end(): Unit = if (ofScan eq changes) {
+    private def finish(): Unit = if (ofScan eq changes) {
       scansUnderWay -= 1
       if (scansUnderWay == 0) changes = null
     }
@@ -127,10 +238,33 @@ private[cecstore] final class OrderedIndex private (keys: ConcurrentSkipListMap[
 }
 
 private[cecstore] object OrderedIndex {
-  /** The index of these keys, in any order; no two are equal. */
-  def of(keys: Array[Array[Byte]], references: Array[Long]): OrderedIndex =
-    new OrderedIndex(new ConcurrentSkipListMap[Array[Byte], java.lang.Long](new SortedKeys(keys, references)), keys.iterator.map(_.length.toLong).sum)
+  private val LeafMax = 512
+  private val LeafLeast = 16
+  /** Bytes of a leaf beside its references, about. */
+  private val LeafBytes = 48
 
   /** By key: the numbers of its changes, ascending, and what it had before each. */
-  private type Changes = ConcurrentSkipListMap[Array[Byte], Vector[(Long, Long)]]
+  private type Changes = TreeMap[Array[Byte], Vector[(Long, Long)]]
+
+  private final class Leaf(var references: Array[Long], var count: Int)
+
+  /** The index of these rows' keys, in any order; no two are equal. The array is put in order. */
+  def of(rows: RowsTable, references: Array[Long]): OrderedIndex = {
+    KeyOrder.sort(rows, references)
+    val index = new OrderedIndex(rows)
+    // Room for those that come between.
+    references.grouped(LeafMax * 3 / 4).foreach(some => index.add(index.leaves.size, new Leaf(Arrays.copyOf(some, LeafMax), some.length)))
+    index.size_ = references.length
+    index
+  }
+
+  /** The least key behind all that start with the prefix; null if there is none. */
+  private def behind(prefix: Array[Byte]): Array[Byte] = {
+    val last = prefix.lastIndexWhere(_ != -1)
+    if (last < 0) null else {
+      val next = Arrays.copyOf(prefix, last + 1)
+      next(last) = (next(last) + 1).toByte
+      next
+    }
+  }
 }

@@ -30,6 +30,14 @@ private[cecstore] final class RowsTable {
     of(b).hasKey(b.toInt, in.keyArray(row), in.keyFrom(row), in.keyLength(row))
   }
 
+  /** How the key of a row stands to this one in the order of bytes without sign: below 0, 0 or above. */
+  def compare(reference: Long, key: Array[Byte], from: Int, length: Int): Int = of(reference).compareKey(reference.toInt, key, from, length)
+
+  def compareKeys(a: Long, b: Long): Int = {
+    val (in, row) = (of(b), b.toInt)
+    compare(a, in.keyArray(row), in.keyFrom(row), in.keyLength(row))
+  }
+
   def put(rows: Rows): Unit = {
     if (isEmpty) base = math.max(1, rows.id - table.length + 1)
     if (rows.id < base) {

@@ -29,7 +29,7 @@ private[state] final class FamilyIndexes(rows: RowsTable, isOrdered: Int => Bool
   def apply(family: Int): KeyIndex = {
     if (family >= indexes.length) indexes = Arrays.copyOf(indexes, family + 1)
     if (indexes(family) == null) {
-      indexes(family) = if (isOrdered(family) && !isLoading) new OrderedIndex else hashed(family)
+      indexes(family) = if (isOrdered(family) && !isLoading) new OrderedIndex(rows) else hashed(family)
     }
     indexes(family)
   }
@@ -87,8 +87,7 @@ private[state] final class FamilyIndexes(rows: RowsTable, isOrdered: Int => Bool
   def order(family: Int): OrderedIndex = apply(family) match {
     case ordered: OrderedIndex => ordered
     case hashed =>
-      val references = hashed.references.toArray
-      val ordered = OrderedIndex.of(references.map(reference => rows.of(reference).key(reference.toInt)), references)
+      val ordered = OrderedIndex.of(rows, hashed.references.toArray)
       hashed.letGo()
       indexes(family) = ordered
       ordered
@@ -100,12 +99,15 @@ private[state] final class FamilyIndexes(rows: RowsTable, isOrdered: Int => Bool
     var row = whole.nextLive(0)
     while (row < whole.count) {
       val moved = packed.appendFrom(whole, row, whole.kinds(row))
-      if (moved != row)
-        apply(whole.family(row)).move(packed.keys, packed.keyStart(moved), packed.keyLength(moved), whole.reference(row), packed.reference(moved))
+      if (moved != row) apply(whole.family(row)) match {
+        case ordered: OrderedIndex => ordered.willMove(packed.keys, packed.keyStart(moved), packed.keyLength(moved), packed.reference(moved))
+        case hashed => hashed.move(packed.keys, packed.keyStart(moved), packed.keyLength(moved), whole.reference(row), packed.reference(moved))
+      }
       undoLog.note(moved, undoLog.before(row))
       row = whole.nextLive(row + 1)
     }
     rows.put(packed)
+    indexes.foreach { case ordered: OrderedIndex => ordered.moved(); case _ => }
     packed
   }
 

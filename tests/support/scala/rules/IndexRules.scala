@@ -9,7 +9,7 @@ import scala.util.Using
 
 import org.apache.spark.sql.cecstore.CecLogException
 import org.apache.spark.sql.cecstore.format.{Format, Rows}
-import org.apache.spark.sql.cecstore.keys.{HashedRun, HashIndex, HashShares, KeyIndex, KeyRun, OrderedIndex, RowsTable}
+import org.apache.spark.sql.cecstore.keys.{HashedRun, HashIndex, HashShares, KeyIndex, KeyRun, RowsTable}
 import org.apache.spark.sql.cecstore.local.{Extent, LocalSpace}
 import org.apache.spark.sql.cecstore.log.{Base, SegmentWriter, StateLog}
 import org.apache.spark.sql.cecstore.state.{ExtentTarget, Instance, LiveState, RowMemory, StateLoader}
@@ -23,7 +23,6 @@ object IndexRules {
     "an index stays in the heap while the local disk is full, and goes on" -> full,
     "of rows that come newest first an index has the first one of each key" -> newestFirst,
     "an index that is made of hashes has each key" -> ofHashes,
-    "keys that are put in order at once are in the order of their bytes" -> inOrder,
     "a load says what to do where the local disk has no room for an index" -> fullAtLoad,
     "an index is in the heap up to memoryBytes, and above in local files, after a load too" -> limits)
 
@@ -110,24 +109,6 @@ object IndexRules {
     (0 until keys).foreach(n => Check.equal(s"key $n", index.find(RandomIndex.key(n), 0, 12), model.getOrElse(n, KeyIndex.Absent)))
     Check.equal("keys and bytes", (index.size, local.usedBytes), (open.size, (index.localBytes + 7) & ~7L))
     Check.equal("whether a run was made", index.localBytes > 0, open.size > KeyRun.keysMin)
-  }
-
-  /** Also where one begins with another, and where many begin with the same bytes. */
-  private def inOrder(setting: Setting): Unit = for (seed <- 0 until 200) {
-    val random = new Random(seed)
-    val start = new Array[Byte](random.nextInt(9))
-    random.nextBytes(start)
-    val keys = Seq.fill(random.nextInt(400)) {
-      start ++ Array.fill(random.nextInt(9))((if (random.nextInt(3) == 0) random.nextInt(256) else random.nextInt(2)).toByte)
-    }.distinctBy(_.toSeq).toArray
-    val references = keys.indices.map(_ + 1L).toArray
-    val due = references.sortWith((a, b) => KeyIndex.Unsigned.compare(keys(a.toInt - 1), keys(b.toInt - 1)) < 0)
-    val index = OrderedIndex.of(keys, references)
-    Check.equal(s"seed $seed", index.references.toVector, due.toVector)
-    Check.equal("keys and bytes", (index.size, index.memoryBytes), (keys.length, keys.length * 96L + keys.map(_.length).sum))
-    keys.indices.foreach(i => Check.equal(s"key $i", index.find(keys(i), 0, keys(i).length), i + 1L))
-    keys.indices.foreach(i => index.delete(keys(i), 0, keys(i).length))
-    Check.equal("what is left", (index.size, index.memoryBytes), (0, 0L))
   }
 
   /** In one part and in many, of hashes that differ and that are mostly equal; with two bits a quarter of them is the last one. */

@@ -11,7 +11,7 @@ import org.apache.spark.sql.execution.streaming.state._
 /** One fact after the other about a provider, each in a folder of its own: `ok`, or what is wrong. */
 object Rules {
   private val all: Seq[(String, Setting => Unit)] =
-    Seq(Handles.rules, LoadingRules.rules, TransformRules.rules, UpkeepRules.rules, JointRules.rules, LocalRules.rules, IndexRules.rules,
+    Seq(Handles.rules, LoadingRules.rules, TransformRules.rules, UpkeepRules.rules, JointRules.rules, LocalRules.rules, IndexRules.rules, OrderRules.rules,
       DirectoryRules.rules).flatten
 
   def run(words: Arguments): Programs.Result = of(all, words)
