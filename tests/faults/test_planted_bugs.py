@@ -66,6 +66,9 @@ LOCAL_BUGS = {
 NEWEST_FIRST = "of rows that come newest first an index has the first one of each key"
 OF_HASHES = "an index that is made of hashes has each key"
 IN_ORDER = "keys that are put in order at once are in the order of their bytes"
+WHILE_IT_CHANGES = (
+    "keys in order are what a map has, and a scan of them what was there when it began"
+)
 RUN_BUGS = {
     "keeps_the_entry_of_a_key_that_has_a_newer_row": (
         "an index of a table over a run has what a map has"
@@ -85,6 +88,10 @@ RUN_BUGS = {
     "overwrites_the_next_slot": OF_HASHES,
     "orders_keys_by_four_bytes_alone": IN_ORDER,
     "takes_bytes_for_numbers_with_a_sign": IN_ORDER,
+    "compares_local_keys_by_their_length": IN_ORDER,
+    "goes_on_where_the_last_key_was": WHILE_IT_CHANGES,
+    "finds_no_key_that_begins_a_leaf": WHILE_IT_CHANGES,
+    "leaves_moved_rows_where_they_were": WHILE_IT_CHANGES,
 }
 OF_FRAMES = "frames have the live rows of their part of a version, and no later times"
 DIRECTORY_BUGS = {

@@ -467,11 +467,11 @@ OF_KEY_RUNS = {
         "lastWhere(leaves.size)(i => rows.compare(leaves(i).references(0), key, from, length) < 0)",
     ),
     "leaves_moved_rows_where_they_were": (
-        "keys/OrderedIndex.scala", "leaf.references(at) = reference }; moves.clear() }",
-        "() }; moves.clear() }",
+        "keys/OrderedIndex.scala",
+        "moves.foreach { case (leaf, at, reference) => leaf.references(at) = reference }", "()",
     ),
     "compares_local_keys_by_their_length": (
-        "format/Rows.scala", "val same = bytesInCommon(at, key, from, common)", "val same = common"
+        "format/Rows.scala", "bytesInCommon(at, key, from, common)", "common"
     ),
     "takes_keys_of_one_hash_for_one_at_a_load": (
         _LOAD, "haveOneKey(sorted(i).toInt, row)", "true"
