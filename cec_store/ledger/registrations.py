@@ -19,6 +19,11 @@ from cec_store.storage.names import (
 )
 from cec_store.storage.stores.store import Store
 
+FIRST_STEP = 1 << 20
+"""How far the first number that counts is behind the last one there is.
+
+Whoever acts under the name while somebody drops it and registers it anew comes to none that counts.
+"""
 SETTING = "consumer/"
 """Prefix of a consumer's name among the queue's settings."""
 

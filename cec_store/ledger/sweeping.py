@@ -61,8 +61,8 @@ def delete_commits(log: ReferenceLog, state: QueueState, done: int = 0) -> int:
 def counted_at(log: ReferenceLog, state: QueueState, moment_us: int) -> set[str]:
     """Names of the objects that counted at this moment: readers that began then read them still.
 
-    What was removed before is read by nobody, and what was added since is younger. The commit is
-    found by halving: some twenty requests.
+    What was removed before is read by nobody. What was added since was made within the grace period
+    before that. The commit is found by halving: some twenty requests.
 
     Raises:
         CorruptLog: a commit is missing or damaged.

@@ -12,6 +12,7 @@ from threading import Event
 import numpy as np
 import pyarrow as pa
 
+from cec_store.errors import QueueReplaced
 from cec_store.log.positions import Range, check_queue, gone_on_otherwise
 from cec_store.log.selection import METADATA_COLUMNS, Selection
 from cec_store.partitioned.by_reference.reference_queue import ReferenceQueue
@@ -72,6 +73,7 @@ class Following(Iterator[pa.RecordBatch], AsyncIterator[pa.RecordBatch]):
             for moment in (selection.since, selection.from_moment):
                 if isinstance(moment, Position):
                     check_queue(moment.queue, queue.path, queue.queue_id)
+                    self._refuse_beyond(number, moment.offset)
                     start = max(start, moment.offset)
             since = _moment(selection)
             if since is not None:
@@ -91,7 +93,18 @@ class Following(Iterator[pa.RecordBatch], AsyncIterator[pa.RecordBatch]):
         check_queue(positions.queue, queue.path, queue.queue_id)
         if positions.behind is not None and not queue.has_behind(positions.behind):
             raise gone_on_otherwise(queue.path, positions.behind)
+        for number, offset in positions.offsets.items():
+            self._refuse_beyond(number, offset)
         return dict(positions.offsets)
+
+    def _refuse_beyond(self, partition: int, offset: int) -> None:
+        """Raise QueueReplaced for a place that the queue does not have any more."""
+        end = self._queue.ends().get(partition, 0)
+        if offset > end:
+            raise QueueReplaced(
+                f"{self._queue.path}: record {offset} of partition {partition} is where to go on, "
+                f"and the queue ends at {end}: an older copy of it was put back. Read it anew"
+            )
 
     def _last(self, count: int) -> Offsets:
         """Return the offsets at which the last ``count`` selected rows begin."""

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from cec_store.format.retention import Retention
 from cec_store.partitioned.read_options import by_lower_name
+from cec_store.storage.names import check_given_name
 
 _NAMES = ("path", "timestampColumn", "keyColumns", "segmentBytes", "retention")
 _OF_TRANSACTION = ("txnAppId", "txnVersion")
-_APP_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _SEGMENT_BYTES = (4 << 10, 64 << 20, 1 << 30)
 """Least, default and most."""
 
@@ -63,9 +62,21 @@ def _transaction(given: Mapping[str, str]) -> tuple[str, int] | None:
     app, version = (given.get(name.lower()) for name in _OF_TRANSACTION)
     if app is None and version is None:
         return None
-    if app is None or not _APP_ID.fullmatch(app) or version is None or not version.isdecimal():
+    if app is None or version is None or not version.isdecimal():
         raise ValueError(
-            "txnAppId (up to 64 letters, digits, '.', '_', '-') and txnVersion (the batch's id) "
-            f"go together, not {app!r} and {version!r}"
+            f"txnAppId and txnVersion (the batch's id) go together, not {app!r} and {version!r}"
         )
-    return app, int(version)
+    return checked_transaction(app, int(version))
+
+
+def checked_transaction(app_id: object, version: object) -> tuple[str, int]:
+    """Return the name of a writer and the number of its batch, as a commit can say them.
+
+    Raises:
+        ValueError: another name than :func:`.names.check_given_name` takes, or another number than
+            an int from 0 to 2^63 - 1.
+    """
+    name = check_given_name(app_id, "a writer's")
+    if type(version) is not int or not 0 <= version < 1 << 63:
+        raise ValueError(f"{version!r} is no version: a whole number from 0 to 2^63 - 1")
+    return name, version

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from threading import Lock
 
-from cec_store.errors import CorruptLog, OutOfRange, QueueLocked, UnsupportedVersion
+from cec_store.errors import CecError, OutOfRange
 from cec_store.format.acknowledgement import damaged
 from cec_store.format.retention import FOREVER, Retention, RetentionMode
 from cec_store.ledger.reference_trims import TrimBounds
@@ -139,8 +139,10 @@ class Retaining:
             self._seen = newest_segment
             if read_retention(self._folder) != FOREVER:
                 trim_queue(TrimBounds())
-        except (CorruptLog, UnsupportedVersion, QueueLocked) as error:
-            # Of the setting or a consumer's file. Appending goes on all the same.
+        except (CecError, OSError) as error:
+            # Of the setting or a consumer's file. Appending goes on all the same: the rows are in
+            # line, and who is told otherwise appends them twice. A writer that this has ended says
+            # so by itself.
             _log.warning("%s is not trimmed: %s", self._folder.path, error)
         finally:
             self._trimming.release()

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple, TypeVar
 
 from cec_store.errors import CorruptLog, unknown_version, upgrade_needed
 from cec_store.format.checksum import crc_is_right, with_crc
+from cec_store.storage.names import check_given_name
 
 VERSION = 1
 T = TypeVar("T")
-_LEASE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _TENURE = re.compile(r"([0-9]{20})")
 _BEAT = re.compile(r"([0-9]{20})\.([0-9]{20})")
 _TOKEN = re.compile(r"[0-9a-f]{32}")
@@ -76,15 +76,14 @@ class Tenure:
     cause: Cause = Cause.START
 
 
-def check_lease_name(name: str) -> str:
-    """A name that a lease may have.
+def check_lease_name(name: object) -> str:
+    """Return a name that a lease may have.
 
     Raises:
-        ValueError: anything but 1 to 100 of ``A-Z a-z 0-9 . _ -``, the first a letter or digit.
+        ValueError: anything but 1 to 100 of ``A-Z a-z 0-9 . _ -``, the first a letter or digit and
+            the last no dot.
     """
-    if not isinstance(name, str) or not _LEASE.fullmatch(name):
-        raise ValueError(f"not a lease's name: {name!r}; use 1 to 100 of A-Z a-z 0-9 . _ -")
-    return name
+    return check_given_name(name, "a lease's")
 
 
 def tenure_name(number: int) -> str:

@@ -17,11 +17,12 @@ _SEGMENT = re.compile(r"([0-9]{20})\.seg")
 _MANIFEST = re.compile(r"manifest-([0-9]{10})")
 _CLAIM = re.compile(r"claim-([0-9]{10})\.tmp")
 _DURABLE = re.compile(r"durable-([0-9]{10})")
-_CONSUMER = re.compile(r"[A-Za-z0-9._-]{1,100}")
-_ACKNOWLEDGEMENT = re.compile(rf"consumer-({_CONSUMER.pattern})\.ack")
-_CONSUMER_LOCK = re.compile(rf"consumer-({_CONSUMER.pattern})\.lock")
+_GIVEN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?")
+"""Names that people give to consumers, writers and leases: parts of names in any store."""
+_ACKNOWLEDGEMENT = re.compile(rf"consumer-({_GIVEN.pattern})\.ack")
+_CONSUMER_LOCK = re.compile(rf"consumer-({_GIVEN.pattern})\.lock")
 _TAKEOVER = re.compile(r"-([0-9]{6})")
-_CONSUMER_TAKEOVER = re.compile(rf"consumer-({_CONSUMER.pattern})\.(ack|lock)-[0-9]{{6}}")
+_CONSUMER_TAKEOVER = re.compile(rf"consumer-({_GIVEN.pattern})\.(ack|lock)-[0-9]{{6}}")
 _PROBE = re.compile(r"probe-[0-9a-f]{32}\.tmp")
 _INDEX_DATA = re.compile(r"[0-9a-f]{16}\.mdb")
 
@@ -75,15 +76,24 @@ def torn_name(segment_id: int) -> str:
     return f"{segment_id:020d}.torn"
 
 
-def check_consumer_name(name: str) -> str:
-    """A name that a consumer may have.
+def check_given_name(name: object, whose: str) -> str:
+    """Return a name that a consumer, a lease or a writer may have.
 
     Raises:
-        ValueError: anything but 1 to 100 of ``A-Z a-z 0-9 . _ -``.
+        ValueError: anything but 1 to 100 of ``A-Z a-z 0-9 . _ -``, the first a letter or digit and
+            the last no dot; says ``whose`` name it was to be.
     """
-    if not isinstance(name, str) or not _CONSUMER.fullmatch(name):
-        raise ValueError(f"not a consumer's name: {name!r}; use 1 to 100 of A-Z a-z 0-9 . _ -")
+    if not isinstance(name, str) or not _GIVEN.fullmatch(name):
+        raise ValueError(
+            f"not {whose} name: {name!r}; use 1 to 100 of A-Z a-z 0-9 . _ -, the first a letter or "
+            "a digit and the last no dot"
+        )
     return name
+
+
+def check_consumer_name(name: object) -> str:
+    """Return a name that a consumer may have; raises as :func:`check_given_name` does."""
+    return check_given_name(name, "a consumer's")
 
 
 def _of_takeover(name: str, number: int) -> str:

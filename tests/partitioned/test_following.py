@@ -17,6 +17,7 @@ from cec_store import (
     Following,
     OutOfRange,
     PartitionedQueue,
+    Position,
     QueueReplaced,
     follow,
     open_queue,
@@ -104,6 +105,28 @@ def test_a_cursor_of_another_queue_is_refused(layout: Layout) -> None:
         following_of(layout, resume='"no cursor"')
     with pytest.raises(ValueError, match="last -1"):
         following_of(layout, last=-1)
+
+
+@every_layout(among=IN_PROCESS)
+def test_a_cursor_or_a_position_beyond_an_older_copy_is_refused(layout: Layout) -> None:
+    """Once the copy has grown past it, rows in between would be passed over."""
+    copy = layout.beside("copy")
+    with layout.open() as queue:
+        queue.append([0, 1, 2])
+        layout.copy_to(copy)
+        queue.append([3, 4])
+        queue.append([5, 6, 7])
+    with following_of(layout) as following:
+        assert sorted(available(following)) == [*range(8)]
+        cursor = following.cursor
+        queue_id = following._queue.queue_id
+    layout.remove()
+    copy.copy_to(layout)
+    with pytest.raises(QueueReplaced):
+        following_of(layout, resume=cursor)
+    if layout.is_plain:
+        with pytest.raises(QueueReplaced, match="an older copy"):
+            following_of(layout, since=Position(8, queue=queue_id))
 
 
 @every_layout(among=(PLAIN, MANY))

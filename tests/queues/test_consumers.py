@@ -101,7 +101,10 @@ def test_a_start_that_is_no_offset_is_refused(start: object) -> None:
         a_queue().consumer("hourly", start=start)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("name", ["", "a/b", "../x", "a b", "ä", "x" * 101, "a\n", None])
+@pytest.mark.parametrize(
+    "name",
+    ["", "a/b", "../x", "a b", "ä", "x" * 101, "a\n", None, "..", "-", "_a", ".a", "-a", "a."],
+)
 def test_a_name_that_could_leave_the_folder_is_refused(name: str) -> None:
     queue = a_queue()
     before = queue.folder.names()
@@ -111,7 +114,9 @@ def test_a_name_that_could_leave_the_folder_is_refused(name: str) -> None:
     assert queue.folder.names() == before
 
 
-@pytest.mark.parametrize("name", ["a", "A", "..", "x" * 100, "a.ack", "a.ack.tmp", "-", "a.lock"])
+@pytest.mark.parametrize(
+    "name", ["a", "A", "a..b", "x" * 100, "a.ack", "a.ack.tmp", "0-", "0_", "a.lock"]
+)
 def test_any_name_of_the_allowed_letters_is_one(tmp_path: Path, name: str) -> None:
     with a_queue(tmp_path / "queue") as queue:
         for each in {name, "a"}:

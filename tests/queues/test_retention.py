@@ -205,6 +205,23 @@ def test_a_trim_by_age_or_size_that_somebody_asks_for_waits_for_consumers() -> N
     queue.close()
 
 
+@pytest.mark.parametrize("error", [ReadOnly("consumers.lock"), OSError(24, "Too many open files")])
+def test_an_append_whose_rows_are_in_does_not_fail_with_the_trim_behind_it(
+    error: Exception, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Who is told that it failed appends the rows again."""
+    queue = a_queue("consumers")
+    queue.consumer("slow").close()
+
+    def failing(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("cec_store.queues.trimming.consumers_locked", failing)
+    fill(queue, 5)
+    assert queue.replay().read_all()["n"].to_pylist() == [*range(5)]
+    assert "is not trimmed" in caplog.text
+
+
 # -- where it stands ----------------------------------------------------------------------------
 
 

@@ -17,6 +17,7 @@ from cec_store.ledger.queue_state import QueueState
 from cec_store.ledger.reference_commits import settings_after
 from cec_store.ledger.reference_log import ReferenceLog
 from cec_store.ledger.registrations import (
+    FIRST_STEP,
     SETTING,
     Registration,
     acknowledged,
@@ -70,7 +71,7 @@ def register_consumer(
                     f"{path}: consumer {name!r} cannot start at {at} of partition {n}, which "
                     f"is not in {starts[n]} … {ends[n]}"
                 )
-        first = newest_number(log.store, name) + 1
+        first = newest_number(log.store, name) + FIRST_STEP
         setting = Registration(tuple(begins), first).encode()
         return settings_after(now, {**now.commit.settings, key: setting}, clock_us())
 
@@ -236,6 +237,7 @@ def drop_consumer(log: ReferenceLog, name: str, clock_us: Callable[[], int]) -> 
         return settings_after(state, left, clock_us())
 
     log.add(state, commit)
-    # Only now: as long as it was registered they said what may be trimmed.
-    numbers = numbers_of(log.store, name)
-    log.store.delete(acknowledgement_object_name(name, n) for n in numbers)
+    # Only now: as long as it was registered they said what may be trimmed. The newest stays, so
+    # that numbers go on: who has acted under the name finds those of the next one taken.
+    older = sorted(numbers_of(log.store, name))[:-1]
+    log.store.delete(acknowledgement_object_name(name, n) for n in older)

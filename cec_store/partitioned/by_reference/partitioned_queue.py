@@ -39,6 +39,7 @@ from cec_store.partitioned.by_reference.reference_queue import (
 )
 from cec_store.partitioned.by_reference.reference_writer import ReferenceWriter
 from cec_store.partitioned.by_reference.upkeep import Upkeep
+from cec_store.partitioned.write_options import checked_transaction
 from cec_store.storage.stores.store import Store
 
 
@@ -170,13 +171,14 @@ class PartitionedQueue:
         Rows go to partitions by the queue's key columns, as Spark's partitioning has it; without
         keys each append goes to one partition, one after the other.
         With ``txn_app_id``, a name of 1 to 100 of ``A-Z a-z 0-9 . _ -``, and ``txn_version``, a
-        number that rises, a version is appended once, however often it is tried: one that the
+        whole number that rises, a version is appended once, however often it is tried: one that the
         queue has, or that is below, is passed over with a warning.
 
         Raises:
             ReadOnly: opened for reading.
             SchemaMismatch: columns of another type.
             FrameTooLarge: a single row is more than a frame may hold.
+            ValueError: no such name or version.
             StoreUnreachable: the store does not say whether the rows are there. With a version
                 append them again; else this queue appends no more (:class:`Poisoned`).
             StorageError: they are not there.
@@ -185,8 +187,8 @@ class PartitionedQueue:
         if (txn_app_id is None) is not (txn_version is None):
             raise ValueError("txn_app_id and txn_version go together")
         transaction = None
-        if txn_app_id is not None and txn_version is not None:
-            transaction = (txn_app_id, txn_version)
+        if txn_app_id is not None:
+            transaction = checked_transaction(txn_app_id, txn_version)
         before = self._state
         self._state = self._writer.append(before, rows, transaction)
         number = self._state.number

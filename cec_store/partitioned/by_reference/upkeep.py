@@ -121,7 +121,8 @@ class Upkeep:
         # Before the commits are looked at: what they name was made before them.
         older_us = store_now_us(self._store) - GRACE_US
         state = self._log.refresh(state, proving=True)
-        made_us = dict(rubbish(self._store, state, older_us))
+        # What is younger may have been committed after that moment, and be removed since.
+        made_us = dict(rubbish(self._store, state, older_us - GRACE_US))
         kept = counted_at(self._log, state, older_us) | perhaps_named(self._log, state, made_us)
         names = [name for name in made_us if name not in kept]
         self._store.delete(names)

@@ -17,10 +17,12 @@ from cec_store.format import same_types
 from cec_store.inspector.places.places import place_at
 from cec_store.inspector.verifying.place import verify_place
 from cec_store.opening import queue_at, read_queue
+from cec_store.storage.stores.by_url import store_at
 from support.drivers import connect_job
 from support.runs.counts import CRASH_FULL
 from support.runs.minors import HAS_NANOS, needs_nanos, needs_python_sources, needs_times
 from support.spark.jvm_sink import refused
+from support.stores.copies import contents, in_memory
 
 TIMEOUT_S = 300
 COLUMNS = "n INT, item STRING, at TIMESTAMP"
@@ -200,6 +202,23 @@ def test_a_queue_without_partitions_is_not_truncated(spark: Any, tmp_path: Path)
         assert numbers(spark.table("plain")) == [1]
     finally:
         spark.sql("DROP TABLE plain")
+
+
+def test_a_queue_of_one_writer_in_a_store_is_not_truncated(spark: Any, tmp_path: Path) -> None:
+    """Its writer would give numbers of frames again, and take its input from the beginning."""
+    url = in_memory()
+    with cec_store.open_queue(url, "a", schema=pa.schema([("n", pa.int32())])) as queue:
+        queue.append(pa.table({"n": pa.array([1, 2], pa.int32())}))
+    for name, data in contents(store_at(url)).items():
+        (tmp_path / "q" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "q" / name).write_bytes(data)
+    spark.sql(f"CREATE TABLE single USING cec LOCATION '{tmp_path}/q'")
+    try:
+        assert numbers(spark.table("single")) == [1, 2]
+        assert "cannot be truncated" in refused(lambda: spark.sql("TRUNCATE TABLE single"))
+        assert numbers(spark.table("single")) == [1, 2]
+    finally:
+        spark.sql("DROP TABLE single")
 
 
 def test_what_a_queue_cannot_do_is_refused(spark: Any, table: str, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 from cec_store import ConsumerState, PartitionedConsumerState, PartitionedQueue, Position
 from cec_store.errors import CorruptLog, Fenced, OutOfRange, QueueReplaced
 from cec_store.format.schema import RecordSchema
+from cec_store.partitioned.by_reference.partitioned_consumer import PartitionedConsumer
 from cec_store.partitioned.by_reference.reference_queue import ReferenceQueue
 from cec_store.storage.stores.by_url import store_at
 from cec_store.storage.stores.store import Store
@@ -139,6 +140,43 @@ def test_one_that_is_dropped_and_registers_anew_begins_anew(at: At) -> None:
     anew = queue.consumer("billing", start={0: 2})
     assert anew.effects_saved == (2, 0)
     assert queue.consumers()[0].effects_saved == (2, 0)
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_who_acted_under_a_name_before_it_was_dropped_acknowledges_nothing_more(
+    at: At, times: int
+) -> None:
+    """Else a trim would go by what it has read, and the new one's rows be gone."""
+    queue = filled(at)
+    queue.set_retention("consumers")
+    old = queue.consumer("billing")
+    for offset in (2, 4, 6):
+        old.acknowledge(effects_saved={0: offset})
+    for _ in range(times):
+        queue.drop_consumer("billing")
+        new = queue.consumer("billing", start={0: 0})
+    assert new.effects_saved == (0, 0)
+    with pytest.raises(Fenced):
+        old.acknowledge(effects_saved={0: 8, 1: 8})
+    assert queue.trim() == {0: 0, 1: 0}
+    new.acknowledge(effects_saved={0: 2})
+    assert queue.consumers()[0].effects_saved == (2, 0)
+
+
+def test_who_acts_under_a_name_while_it_is_registered_anew_says_nothing_for_the_new_one(
+    at: At, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = filled(at)
+    old = queue.consumer("billing")
+    queue.drop_consumer("billing")
+    real = PartitionedConsumer._taken_over
+
+    def late(consumer: PartitionedConsumer) -> object:
+        old.acknowledge(effects_saved={0: 8, 1: 8})
+        return real(consumer)
+
+    monkeypatch.setattr(PartitionedConsumer, "_taken_over", late)
+    assert queue.consumer("billing").effects_saved == (0, 0)
 
 
 def test_a_damaged_acknowledgement_stops_trims_until_its_consumer_is_dropped(

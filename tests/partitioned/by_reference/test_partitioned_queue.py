@@ -87,6 +87,21 @@ def test_a_version_is_appended_once_however_often_it_is_tried(
         queue.append(table(1), txn_app_id="loader")
 
 
+@pytest.mark.parametrize("version", [2**63, 1.5, True, -5, "7"])
+def test_a_version_that_no_commit_can_say_is_refused(
+    tmp_path: Path, version: Any, layout: str
+) -> None:
+    """It would be acknowledged, and no reader would open the queue any more."""
+    queue = opened(tmp_path)
+    with pytest.raises(ValueError, match="a whole number from 0 to 2\\^63 - 1"):
+        queue.append(table(1), txn_app_id="loader", txn_version=version)
+    for name in (5, "a/b", "_loader", "loader."):
+        with pytest.raises(ValueError, match="not a writer's name"):
+            queue.append(table(1), txn_app_id=name, txn_version=1)  # type: ignore[arg-type]
+    queue.append(table(2), txn_app_id="loader", txn_version=2**63 - 1)
+    assert numbers(tmp_path) == [2]
+
+
 def read_queue_files(path: Path) -> list[str]:
     from cec_store.ledger.reference_log import ReferenceLog
 

@@ -213,7 +213,11 @@ def test_rubbish_of_dead_writers_goes_and_nothing_else(
     stranger = tmp_path / "data" / "append-dead" / "1" / "notes.txt"
     stranger.write_text("not ours")
     assert queue.clean() == []
-    clock.now_us += GRACE_US + 1  # a commit within the day of the rows could name them
+    # A commit within the day of the rows could name them, and be taken back within the next one.
+    clock.now_us += GRACE_US + 1
+    appended(queue, 200, 1)
+    assert queue.clean() == []
+    clock.now_us += GRACE_US
     appended(queue, 100, 1)
     young = files(tmp_path) - kept
     found = queue.clean()
@@ -221,7 +225,27 @@ def test_rubbish_of_dead_writers_goes_and_nothing_else(
     assert all("append-dead" in name for name in found)
     assert files(tmp_path) == kept | {name for name in young if "append-dead" not in name}
     assert stranger.exists()
-    assert len(rows(tmp_path)) == 80
+    assert len(rows(tmp_path)) == 100
+
+
+def test_a_clean_up_leaves_objects_that_were_taken_away_just_now(
+    tmp_path: Path, clock: Clock, objects: None
+) -> None:
+    """Made before the moment by which it goes, committed behind it, trimmed a day later."""
+    queue = opened(tmp_path, clock)
+    made = clock.now_us = 1_000_000_000
+    appended(queue, 0, 1)
+    before = files(tmp_path)
+    committed = [name for name in clock.made if name.endswith(".commit")]
+    clock.made.update(dict.fromkeys(committed[1:], made + 60000000))
+    clock.now_us = made + GRACE_US + 30_000_000
+    appended(queue, 100, 1)
+    queue.trim(before=dict(opened(tmp_path, clock).ends()))
+    assert queue.clean() == []
+    assert before <= files(tmp_path)
+    clock.now_us += GRACE_US + 1
+    queue.trim()
+    assert not before & files(tmp_path)
 
 
 def test_a_trim_takes_whole_segments_below_an_offset(

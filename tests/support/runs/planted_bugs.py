@@ -463,8 +463,8 @@ OF_KEY_RUNS = {
     ),
     "finds_no_key_that_begins_a_leaf": (
         "keys/OrderedIndex.scala",
-        "lastWhere(leaves.size)(i => rows.compare(leaves(i).references(0), key, from, length) <= 0)",
-        "lastWhere(leaves.size)(i => rows.compare(leaves(i).references(0), key, from, length) < 0)",
+        "rows.compare(leaves(i).references(0), key, from, length) <= 0",
+        "rows.compare(leaves(i).references(0), key, from, length) < 0",
     ),
     "leaves_moved_rows_where_they_were": (
         "keys/OrderedIndex.scala",

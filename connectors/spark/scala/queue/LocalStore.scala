@@ -76,7 +76,7 @@ private[cecstore] final class LocalStore(root: Path) extends Store {
 
   override def read(name: String, byte: Long, size: Long): Array[Byte] = {
     val file = existing(name)
-    Using.resource(new RandomAccessFile(file, "r")) { in =>
+    Using.resource(opened(file)) { in =>
       val there = math.max(0L, in.length - byte)
       val wanted = if (size < 0) there else math.min(size, there)
       val bytes = new Array[Byte](Math.toIntExact(wanted))
@@ -84,6 +84,11 @@ private[cecstore] final class LocalStore(root: Path) extends Store {
       LocalFiles.fill(in, bytes)
       bytes
     }
+  }
+
+  /** The JVM says of whatever it cannot open that it is not there, for lack of a right or of descriptors as well. */
+  private def opened(file: File): RandomAccessFile = try new RandomAccessFile(file, "r") catch {
+    case e: FileNotFoundException if Files.exists(file.toPath, NOFOLLOW_LINKS) => throw new FileSystemException(file.getPath, null, e.getMessage)
   }
 
   override def size(name: String): Long = existing(name).length

@@ -20,6 +20,11 @@ private[cecstore] final case class Registration(starts: IndexedSeq[Long], first:
 private[cecstore] object Registration {
   /** Before a consumer's name, among the queue's settings. */
   val Setting = "consumer/"
+  /**
+   * How far the first number that counts is behind the last one there is: whoever acts under the name while somebody else drops it and
+   * registers it anew comes to none that counts.
+   */
+  val FirstStep: Long = 1L << 20
   private val json = new ObjectMapper
   private val Number = """(\d{20})\.ack""".r
 

@@ -42,7 +42,7 @@ private[cecstore] final class QueueConsumer(store: Store, name: String, start: M
           s"which is not in ${commit.starts(n)} … ${commit.ends(n)}",
           named = Map("queue" -> store.url, "consumer" -> name, "partition" -> n.toString))
       }
-      val made = Registration(offsets, Registration.newestNumber(store, name) + 1)
+      val made = Registration(offsets, Registration.newestNumber(store, name) + Registration.FirstStep)
       Some(withSettings(state, commit.settings.updated(Registration.Setting + name, made.encoded)))
     }
   }
@@ -143,8 +143,9 @@ private[cecstore] object QueueConsumer extends Logging {
       val left = state.commit.settings - (Registration.Setting + name)
       Option.when(left.size < state.commit.settings.size)(withSettings(state, left))
     }
-    // Only now: as long as it was registered they said what may be trimmed.
-    store.delete(Registration.numbers(store, name).map(Registration.objectOf(name, _)))
+    // Only now: as long as it was registered they said what may be trimmed. The newest stays, so that numbers go on: whoever has
+    // acted under the name till now finds those of the next one taken.
+    store.delete(Registration.numbers(store, name).sorted.dropRight(1).map(Registration.objectOf(name, _)))
   }
 
   private def nowUs: Long = System.currentTimeMillis() * 1000

@@ -152,6 +152,8 @@ private[tables] object Committer {
     val commits = new ReferenceLog(store)
     val opened = try Some(commits.open()) catch { case _: NotAQueue => requireNothingElse(store); None }
     opened.foreach { state =>
+      if (state.commit.settings.contains(QueueState.Writer)) throw new NotAQueue(store.url,
+        "a queue without partitions, whose writer goes on from its last rows: it cannot be truncated; trim it instead")
       commits.proveCreates()
       commits.add(state)(Trims.everything(_, SegmentWriter.nowUs))
     }

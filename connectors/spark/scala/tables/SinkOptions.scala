@@ -25,7 +25,7 @@ private[tables] object SinkOptions {
   private val SparksOwn = Set(Checkpoint, "queryname", "outputmode")
   private val (segmentBytesMin, segmentBytesDefault, segmentBytesMax) = (4L << 10, 64L << 20, 1L << 30)
   private val Digits = "[0-9]+".r
-  private val AppId = "[A-Za-z0-9][A-Za-z0-9._-]{0,63}".r
+  private val AppId = "[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?".r
 
   /**
    * Names may be in any case. Raises RefusedOption for an unknown name or a value that is not allowed.
@@ -73,7 +73,7 @@ private[tables] object SinkOptions {
     val found = for (id <- app if AppId.matches(id); batch <- version.flatMap(number)) yield Transaction(id, batch)
     if (found.isEmpty && (app.nonEmpty || version.nonEmpty)) {
       def shown(given: Option[String]) = given.fold("None")(text => s"'$text'")
-      refuse("txnAppId", "txnAppId (up to 64 letters, digits, '.', '_', '-') and txnVersion (the batch's id) " +
+      refuse("txnAppId", "txnAppId (up to 100 letters, digits, '.', '_', '-') and txnVersion (the batch's id) " +
         s"go together, not ${shown(app)} and ${shown(version)}")
     }
     found
