@@ -72,6 +72,16 @@ def numbers_of(store: Store, name: str) -> list[int]:
     return [number for number in numbers if number is not None]
 
 
+def dropped_names(store: Store, name: str) -> list[str]:
+    """Return names of the acknowledgements that go when a consumer is dropped.
+
+    The newest stays, so that numbers go on: who has acted under the name finds those of the next
+    one taken.
+    """
+    numbers = sorted(numbers_of(store, name))
+    return [acknowledgement_object_name(name, number) for number in numbers[:-1]]
+
+
 def newest_number(store: Store, name: str) -> int:
     """Return the highest number of a consumer's acknowledgements; -1 where there is none."""
     return max(numbers_of(store, name), default=-1)

@@ -471,13 +471,12 @@ def test_a_consumer_is_added_and_dropped(path: str) -> None:
     check("consumers", planned)
     assert contents(store) == before
     assert [log["effects_saved"] for log in planned["logs"]] == [0, 6, 0]
-    (name,) = planned["logs"][0]["files"]
-    assert planned["totals"]["bytes"] == len(before[name])
+    # The newest acknowledgement stays, by which the next one of this name knows where to begin.
+    assert (planned["logs"][0]["files"], planned["totals"]["bytes"]) == ([], 0)
     said = run("consumers", path, "--drop", "hourly").stdout
-    assert f"would drop consumer 'hourly' (1 file, {len(before[name])} bytes)" in said
+    assert "would drop consumer 'hourly' (0 files, 0 bytes)" in said
     done = json.loads(run("consumers", path, "--drop", "hourly", "--yes", "--json").stdout)
     assert done == {**planned, "done": True}
-    assert name not in contents(store)
     assert run("consumers", path, "--drop", "hourly").exit_code == 2
     assert document(path)["faults"] == []  # type: ignore[arg-type]
 

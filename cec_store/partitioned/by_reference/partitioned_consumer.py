@@ -22,6 +22,7 @@ from cec_store.ledger.registrations import (
     Registration,
     acknowledged,
     check_is_there,
+    dropped_names,
     newest_number,
     numbers_of,
     of_all,
@@ -237,7 +238,5 @@ def drop_consumer(log: ReferenceLog, name: str, clock_us: Callable[[], int]) -> 
         return settings_after(state, left, clock_us())
 
     log.add(state, commit)
-    # Only now: as long as it was registered they said what may be trimmed. The newest stays, so
-    # that numbers go on: who has acted under the name finds those of the next one taken.
-    older = sorted(numbers_of(log.store, name))[:-1]
-    log.store.delete(acknowledgement_object_name(name, n) for n in older)
+    # Only now: as long as it was registered they said what may be trimmed.
+    log.store.delete(dropped_names(log.store, name))

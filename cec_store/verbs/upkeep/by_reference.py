@@ -13,7 +13,7 @@ from cec_store.ledger.reference_log import ReferenceLog
 from cec_store.ledger.reference_trims import TrimBounds, limits
 from cec_store.ledger.registrations import (
     check_is_there,
-    numbers_of,
+    dropped_names,
     registered,
     saved_by,
 )
@@ -24,7 +24,7 @@ from cec_store.partitioned.by_reference.partitioned_consumer import (
 from cec_store.partitioned.by_reference.partitioned_queue import PartitionedQueue
 from cec_store.queues.appendable_queue import now_us
 from cec_store.queues.trimming import TrimPlan
-from cec_store.storage.names import acknowledgement_object_name, check_consumer_name
+from cec_store.storage.names import check_consumer_name
 from cec_store.storage.stores.store import Store
 from cec_store.verbs.upkeep.by_log import Drop, Trim
 
@@ -106,7 +106,7 @@ def plan_reference_drop(place: Place, name: str) -> list[Drop]:
     queue = place.reference
     if check_consumer_name(name) not in registered(queue.state, place.path):
         raise ValueError(f"{place.path}: no consumer {name!r}")
-    files = [acknowledgement_object_name(name, n) for n in numbers_of(queue.store, name)]
+    files = dropped_names(queue.store, name)
     total = sum(map(queue.store.size, files))
     saved = _saved(queue.store, queue.state, name)
     drops = [Drop(log, (), 0, None if saved is None else saved[_number(log)]) for log in place.logs]

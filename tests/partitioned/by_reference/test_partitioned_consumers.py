@@ -135,7 +135,7 @@ def test_one_that_is_dropped_and_registers_anew_begins_anew(at: At) -> None:
     old.acknowledge(effects_saved={0: 8, 1: 8})
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("cec_store.partitioned.by_reference.partitioned_consumer."
-                      "numbers_of", lambda *_: [])  # fmt: skip
+                      "dropped_names", lambda *_: [])  # fmt: skip
         queue.drop_consumer("billing")  # and dies before the objects are deleted
     anew = queue.consumer("billing", start={0: 2})
     assert anew.effects_saved == (2, 0)
