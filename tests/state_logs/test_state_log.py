@@ -270,6 +270,19 @@ def test_a_commit_that_changes_nothing_is_a_version() -> None:
     assert log_of(folder).versions() == [1, 2, 3, 4, 5]
 
 
+def test_a_version_whose_own_object_is_there_is_read_from_it() -> None:
+    """As Spark loads it: a damaged copy, into which it was merged, loses nothing."""
+    folder, made = MemoryFolder({}), [EMPTY]
+    for number in range(4):
+        writer = Writer(folder, Random(number))
+        made.append(writer.commit(made[-1], {A: b"%d" % number}))
+        writer.close()
+    merged = merge(folder, [commit.segment_id for commit in made[1:4]])
+    assert merged == made[3].segment_id | 1
+    folder.flip(segment_name(merged), 8 * 300)
+    assert contents(log_of(folder).rebuild(made[3].unique_id)) == made[3].state
+
+
 def test_where_objects_were_merged_their_originals_may_go() -> None:
     folder = MemoryFolder({})
     writer = Writer(folder, Random(3), object_per_commit=True)

@@ -16,6 +16,7 @@ RULES = (
     "a replica finds its place again in a merged segment",
     "a frame of another lineage in a merged segment is not its place",
     "a replica whose next frames are no longer kept is loaded anew",
+    "a replica of a store that stays empty is loaded",
     "a replica that is further behind than the extent is loaded anew",
     "the coldest replica goes first, and comes back when there is room",
     "a state that is larger than all replicas may be is not even read",

@@ -108,9 +108,12 @@ private[cecstore] final class HadoopFolder(fs: FileSystem, path: Path, mayEndOth
 private[log] final class HadoopInput(fs: FileSystem, file: Path) extends SegmentInput {
   private val in: FSDataInputStream = fs.open(file)
   // A file that is still being written is longer than its directory entry says.
-  override val size: Long = in match {
+  override val size: Long = try in match {
     case hdfs: HdfsDataInputStream => hdfs.getVisibleLength
     case _ => fs.getFileStatus(file).getLen
+  } catch { case e: Throwable => // nobody else knows of the stream yet
+    try in.close() catch { case second: IOException => e.addSuppressed(second) }
+    throw e
   }
   override def read(from: Long, length: Int): Array[Byte] = {
     val bytes = new Array[Byte](math.max(0L, math.min(length.toLong, size - from)).toInt)

@@ -47,10 +47,10 @@ private[cecstore] final class Maintenance(
   }
 
   /** Whether nothing is left that could be deleted. */
-  private def forget(log: StateLog, sizes: Map[Long, Long], oldestKept: Long): Boolean = {
+  private def forget(log: StateLog, sizes: Map[Long, Long], oldestKept: Long): Boolean = log.ids.isEmpty || {
     val known = summaries.of(log, sizes, Option(newest))
     val kept = reachable(log, known, oldestKept)
-    val firstKept = if (kept.isEmpty) Long.MaxValue else kept.min
+    val firstKept = kept.minOption.getOrElse(throw log.reader(log.ids.last).damaged(0, s"no version from $oldestKept on is in it or before it"))
     // A segment without a whole version may be one that is just being born, unless newer ones stand behind it.
     val gone = log.ids.filter(id => !kept(id) && (known.get(id).exists(_.newestVersion.nonEmpty) || id < firstKept))
     val now = fewAtATime(gone.toSeq, known)
@@ -81,7 +81,13 @@ private[cecstore] final class Maintenance(
     val kept = mutable.Set.empty[Long]
     known.foreach { case (id, summary) => if (summary.newestVersion.exists(_ >= oldestKept)) {
       kept += id
-      if (summary.prevSegment != Format.NoSegment) kept += log.holderOf(summary.prevSegment)
+      if (summary.prevSegment != Format.NoSegment) {
+        val base = log.holderOf(summary.prevSegment)
+        kept += base
+        // What that one needs in turn is not known where it does not begin as a segment, or ends too early.
+        if (summary.baseVersion >= oldestKept && log.ids.contains(base) && !known.get(base).exists(_.newestVersion.exists(_ >= summary.baseVersion)))
+          throw log.reader(base).damaged(0, s"version ${summary.baseVersion}, on which ${SegmentFolder.name(id)} builds, is not in it")
+      }
       // The extent's start never falls along a lineage, so that of the oldest version kept reaches furthest.
       if (summary.baseVersion < oldestKept) kept ++= reachedFrom(log, known, id, oldestKept)
     } }

@@ -123,9 +123,11 @@ private[cecstore] final class StateLog(folder: SegmentFolder, val ids: Array[Lon
       .map(frame => frame -> math.max(0L, from - frame.header.firstOffset).toInt)
   }
 
-  private def previousInExtent(at: FrameAt, last: FrameAt): FrameAt = {
-    val found = previous(at).getOrElse(throw last.segment.damaged(
-      last.byte, s"the extent of ${last.header.extentRecords} records begins nowhere"))
+  private def previousInExtent(at: FrameAt, last: FrameAt): FrameAt = nextDown(at).getOrElse(throw last.segment.damaged(
+    last.byte, s"the extent of ${last.header.extentRecords} records begins nowhere"))
+
+  /** The frame right before this one: behind a damaged frame an earlier one is found, and raises. */
+  private def nextDown(at: FrameAt): Option[FrameAt] = previous(at).map { found =>
     if (found.header.endOffset != at.header.firstOffset || found.header.seq != at.header.seq - 1) {
       throw found.segment.damaged(found.byte, s"not the frame before number ${at.header.seq}")
     }
@@ -145,10 +147,7 @@ private[cecstore] final class StateLog(folder: SegmentFolder, val ids: Array[Lon
     var at = last
     while (at.header.seq > seq && (at.header.firstOffset >= from || newer.isEmpty)) {
       newer += at
-      at = previous(at).getOrElse(return None)
-      if (at.header.endOffset != newer.last.header.firstOffset || at.header.seq != newer.last.header.seq - 1) {
-        throw at.segment.damaged(at.byte, s"not the frame before number ${newer.last.header.seq}")
-      }
+      at = nextDown(at).getOrElse(return None)
     }
     Option.when(at.header.seq == seq && isThere(at))(newer.reverse.toSeq)
   }
@@ -159,7 +158,7 @@ private[cecstore] final class StateLog(folder: SegmentFolder, val ids: Array[Lon
 
   /** The frames of the versions after `first` up to that of `last`, oldest first. */
   def changes(first: Long, last: FrameAt): Seq[FrameAt] =
-    Iterator.iterate(Option(last))(_.flatMap(previous)).takeWhile(_.exists(_.header.inputUpto > first))
+    Iterator.iterate(Option(last))(_.flatMap(nextDown)).takeWhile(_.exists(_.header.inputUpto > first))
       .flatten.toSeq.reverse
 }
 

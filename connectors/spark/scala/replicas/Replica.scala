@@ -61,7 +61,9 @@ private[cecstore] final class Replica(val key: StoreKey, isOrdered: Boolean) {
       (StateLoader.load(log, last, family => isOrdered && family == Replica.Ordered, s"a replica of $key"), last.header.extentRecords))
     state = loaded
     loaded.bringRows()
-    standing = Standing(Base.at(last), Some(last.header), log.newestFilled(last).map(_.header))
+    // Without records in the extent the newest that has some may be gone.
+    val filled = if (last.header.extentRecords == 0) None else log.newestFilled(last).map(_.header)
+    standing = Standing(Base.at(last), Some(last.header), filled)
     tell()
     records
   }

@@ -8,7 +8,7 @@ import scala.util.Using
 import scala.util.control.NonFatal
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.cecstore.CecLogException
-import org.apache.spark.sql.cecstore.format.{BadFrame, Blocks, Format, Rows}
+import org.apache.spark.sql.cecstore.format.{BadFrame, Blocks, DamagedLog, Format, Interrupts, Rows}
 import org.apache.spark.sql.cecstore.keys.{HashedRun, KeyRun, RowsTable}
 import org.apache.spark.sql.cecstore.log.{Base, DerivedFiles, FrameAt, LoggedBytes, LoggedInputs, SegmentFolder, StateLog}
 import org.apache.spark.unsafe.Platform
@@ -74,8 +74,10 @@ private[cecstore] final class KeyDirectories(
         log.since(live.end.seq, last)(live.end.isAt).map(make(live, _))
       } catch {
         case _: FileNotFoundException => None // who else has the store has made a newer one
+        case e @ (_: CecLogException | _: IOException) if Interrupts.isOne(e) => throw e
         case e @ (_: CecLogException | _: IOException | _: BadFrame) =>
-          bad.add(name)
+          // What could not be read this time may be sound.
+          if (e.isInstanceOf[BadFrame] || e.isInstanceOf[DamagedLog]) bad.add(name)
           refused.incrementAndGet()
           logWarning(s"cec: ${folder.location}: the key directory ${name.live} is not used, the log is read instead: ${e.getMessage}")
           None
@@ -191,18 +193,22 @@ private[cecstore] final class KeyDirectories(
     files.create(name.live, LiveFile.encoded(LiveFile(DirectoryEnd.of(last), rows.openWindows, rows.endOffset, rows.timesOf, all.map(_._1), parts)))
     logInfo(s"cec: ${folder.location}: wrote the key directory ${name.live} of version ${base.version}")
     written.incrementAndGet()
-    forget(log)
+    forget(log, name)
   }
 
   /** Of these key files the frames. */
   private def withFrames(keyFiles: Seq[KeyFileOf]): Seq[(KeyFileOf, Seq[KeyFrame])] =
     Using.Manager(use => keyFiles.zip(keyFilesOf(keyFiles, use).map(_.frames))).get
 
-  /** The one before stays: Spark may take back the version of the newest. Key files go with the last directory that names them. */
-  private def forget(log: StateLog): Unit = {
-    val kept = names.iterator.filter(name => log.ids.contains(name.segment) && !bad.contains(name)).flatMap { name =>
+  /**
+   * The one before stays: Spark may take back the version of the newest. Those of higher numbers are of a lineage that was left, or
+   * of who else has the store. Key files go with the last directory that names them.
+   */
+  private def forget(log: StateLog, newest: DirectoryName): Unit = {
+    val (upto, above) = names.filter(name => log.ids.contains(name.segment) && !bad.contains(name)).partition(_.seq <= newest.seq)
+    val kept = Seq(upto, above).flatMap(_.iterator.flatMap { name =>
       try Some(name -> LiveFile.read(files.open(name.live))) catch { case _: IOException | _: BadFrame => None }
-    }.take(Kept).toSeq
+    }.take(Kept))
     val named = kept.map(_._1.live).toSet ++ kept.flatMap(_._2.keyFiles.map(_.name.keys))
     def isOurs(file: String): Boolean = DirectoryName.of(file, LiveFile.Suffix).orElse(DirectoryName.of(file, KeyFile.Suffix)).nonEmpty
     files.names().filter(file => isOurs(file) && !named(file)).foreach(files.delete)
@@ -227,7 +233,9 @@ private[cecstore] object KeyDirectories {
   /** Whether a state of so many keys has directories. */
   def areWorth(windows: Long, orderedKeys: Long): Boolean = windows >= keysMin && orderedKeys <= windows / orderedPart
 
-  private val Tried, Kept = 2
+  /** Of one lineage, and of another. */
+  private val Kept = 2
+  private val Tried = 2 * Kept
   /** Of the memory for rows and keys so much may be for an index in the making: as many as that are loaded side by side. */
   private val SlotsPart = 4
 }

@@ -158,8 +158,11 @@ class CecStateStoreProvider extends NewestProvider with Logging {
     val owner = task.map(_.taskAttemptId()).getOrElse(-Thread.currentThread.getId)
     val (instance, isNew) = pool.take(owner, version, id, isUsable = !loadEmpty)(reload(version, id, loadEmpty))
     val generation = instance.generation
-    if (!isReadOnly) instance.begin()
     if (isNew) task.foreach(_.addTaskCompletionListener[Unit](_ => pool.giveBack(owner, instance, generation)))
+    if (!isReadOnly) try instance.begin() catch { case e: Throwable =>
+      if (task.isEmpty) pool.release(owner, instance, generation)
+      throw e
+    }
     val onEnd = if (task.nonEmpty) () => () else () => pool.release(owner, instance, generation)
     val store = new CecStateStore(this, instance, version, isReadOnly, id, task.nonEmpty, onEnd)
     if (!isReadOnly) task.foreach { task => JoinStores.opened(task, store); JointCommits.opened(task, store) }

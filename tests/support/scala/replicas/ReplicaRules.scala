@@ -14,6 +14,7 @@ object ReplicaRules {
     "a replica finds its place again in a merged segment" -> merged,
     "a frame of another lineage in a merged segment is not its place" -> mergedOfOthers,
     "a replica whose next frames are no longer kept is loaded anew" -> forgotten,
+    "a replica of a store that stays empty is loaded" -> empty,
     "a replica that is further behind than the extent is loaded anew" -> beyondExtent,
     "the coldest replica goes first, and comes back when there is room" -> coldest,
     "a state that is larger than all replicas may be is not even read" -> tooLarge,
@@ -134,6 +135,26 @@ object ReplicaRules {
     Check.equal("content", content(provider(there), last), pairs(0, 3, add = 9).toMap)
     Check.equal("from the replica", load(there).isFromReplica, false)
     follow(there)
+  }
+
+  /** The newest frame with records is in a segment that no kept version needs. */
+  private def empty(setting: Setting): Unit = {
+    val two = new Two(setting, "objects")
+    import two._
+    val owner = provider(here)
+    var last = versions(owner, Stores.Start, pairs(0, 3))
+    last = Tasks.run {
+      val store = Stores.open(owner, last)
+      (0 until 3).foreach(setting.remove(store, _))
+      setting.commit(store)
+    }
+    for (_ <- 0 until 12) { last = setting.version(owner, last); owner.doMaintenance() }
+    follow()
+    Check.equal("replica", held(there)(0).version, last.number)
+    last = setting.version(owner, last, 1 -> 5)
+    follow()
+    Check.equal("content", content(provider(there), last), Map(1 -> 5))
+    Check.equal("from the replica", load(there).isFromReplica, true)
   }
 
   private def beyondExtent(setting: Setting): Unit = {

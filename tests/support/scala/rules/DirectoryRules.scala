@@ -9,7 +9,7 @@ import scala.util.Using
 import org.apache.spark.sql.cecstore.CecLogException
 import org.apache.spark.sql.cecstore.format.{Blocks, Format, Rows, RowsSummary}
 import org.apache.spark.sql.cecstore.keys.{HashedRun, HashIndex, KeyIndex, KeyRun}
-import org.apache.spark.sql.cecstore.log.{Base, FrameAt, LoggedBytes, SegmentFolder, SegmentWriter, StateLog}
+import org.apache.spark.sql.cecstore.log.{Base, DerivedFiles, FrameAt, LoggedBytes, SegmentFolder, SegmentInput, SegmentWriter, StateLog}
 import org.apache.spark.sql.cecstore.state.{ExtentTarget, Instance, KeyDirectories, LivePart, LiveRows, LiveState, LiveStretch, LoadRate, RowMemory, RowTime, StateLoader, Zones}
 
 /** Key directories: what a load does with one, and with one that is damaged or does not lead there. */
@@ -27,6 +27,8 @@ object DirectoryRules {
     "frames have the live rows of their part of a version, and no later times" -> frames,
     "no key directory goes on from one that is damaged" -> goesOnFromNone,
     "a key directory of which a file is gone is passed over, and one is made anew" -> gone,
+    "a key directory of a lineage that was gone back to is kept" -> goneBack,
+    "a key directory that cannot be read once is used the next time, and an interrupt passes" -> once,
     "a row that cannot be read fails its batch by name, and the state is loaded anew" -> unreadable,
     "two key directories are kept, and none of a segment that is gone" -> kept,
     "a recovery time bounds what lies behind a key directory, and the extent no more" -> recoveryTime,
@@ -301,6 +303,51 @@ object DirectoryRules {
     log.check("by one that was made anew", log.load(directories).get)
     Check.equal("damaged directories", KeyDirectories.refused.get - refused, 0L)
     Check.equal("files", Seq("live", "keys").map(filesOf(log.folder, _).size), Seq(2, 2))
+  }
+
+  /** Of the lineage that was left there are directories with higher numbers. */
+  private def goneBack(setting: Setting): Unit = withSettings {
+    val log = new Written(Files.createDirectory(setting.folder.resolve("log")), ragged = false)
+    val directories = log.directories()
+    log.describe(directories)
+    (1 to 3).foreach(more => log.next(Versions + more))
+    log.describe(directories)
+    Using.resource(new StateLog(log.segments)) { stateLog =>
+      val frame = stateLog.find(5, None)
+      val writer = new SegmentWriter(log.segments, 1L << 24, false, false, stateLog.highestOrdinal, new Random(8), () => 6000000L)
+      val state = StateLoader.load(stateLog, frame, _ => false, "test", RowMemory.Default)
+      val instance = new Instance(state, Base.at(frame), writer, ExtentTarget(2.0, None, None), 1000, 1, () => 6000000L, 0, 0)
+      instance.begin()
+      (0 until Keys by 3).foreach(n => state.put(1, key(n), 0, 12, value(n, 99, ragged = false), 0, 24))
+      instance.commit(6)
+      directories.committed(instance.base, state, grows = true, ExtentTarget(2.0, None, None))
+      directories.maintain()
+      Check.that("the new lineage has no directory", log.load(directories, instance.base).nonEmpty)
+      log.check("that which was left", log.load(directories).get)
+      writer.close()
+    }
+  }
+
+  private def once(setting: Setting): Unit = withSettings {
+    val log = new Written(Files.createDirectory(setting.folder.resolve("log")), ragged = false)
+    log.describe()
+    var failing = Option.empty[() => Throwable]
+    val files = log.segments.derivedFiles.get
+    val sometimes = new DerivedFiles {
+      override def names(): Seq[String] = files.names()
+      override def create(name: String, parts: Iterator[Array[Byte]]): Unit = files.create(name, parts)
+      override def open(name: String): SegmentInput = { failing.foreach(error => throw error()); files.open(name) }
+      override def delete(name: String): Unit = files.delete(name)
+    }
+    val directories = new KeyDirectories(log.segments, sometimes, "test")
+    failing = Some(() => new java.io.IOException("503 Slow Down"))
+    Check.that("it is used although it cannot be read", log.load(directories).isEmpty)
+    for (interrupt <- Seq(new java.io.InterruptedIOException, new java.nio.channels.ClosedByInterruptException)) {
+      failing = Some(() => interrupt)
+      Check.equal("what a task that is ended sees", refused(log.load(directories)), interrupt)
+    }
+    failing = None
+    log.check("the next time", log.load(directories).get)
   }
 
   private def unreadable(setting: Setting): Unit = withSettings {

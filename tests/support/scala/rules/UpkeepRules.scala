@@ -1,9 +1,11 @@
 package org.apache.spark.sql.cecstore.testing
 
 import java.io.IOException
+import java.nio.file.Files
 import java.util.concurrent.ConcurrentLinkedQueue
 
 import scala.jdk.CollectionConverters._
+import scala.util.Using
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FSDataInputStream, FileStatus, Path}
@@ -12,6 +14,7 @@ import org.apache.logging.log4j.core.{LogEvent, Logger}
 import org.apache.logging.log4j.core.appender.AbstractAppender
 import org.apache.logging.log4j.core.config.{Configurator, Property}
 import org.apache.spark.sql.cecstore.CecStateStoreProvider
+import org.apache.spark.sql.cecstore.log.{FrameAt, StateLog}
 import org.apache.spark.sql.cecstore.queue.{LocalStore, Store}
 import org.apache.spark.sql.cecstore.state.{ExtentTarget, LoadRate}
 import org.apache.spark.sql.cecstore.store.SparksSettings
@@ -23,6 +26,8 @@ object UpkeepRules {
     "an error in maintenance is counted and tried again" -> failing,
     "a fatal error in maintenance passes" -> fatal,
     "maintenance deletes no more versions at a time than Spark says" -> fewAtATime,
+    "maintenance deletes nothing while a segment that is needed does not begin as one" -> damagedBeginning,
+    "changes behind a damaged frame are not passed over" -> hiddenChanges,
     "settings of Spark's that change nothing are told once" -> ignored,
     "an interrupt in a commit to a queue is an interrupt" -> interrupted,
     "a load is told, and one of more than a second is a warning" -> loads,
@@ -86,6 +91,49 @@ object UpkeepRules {
     Check.equal("left after one run", LoadingRules.segments(folder).size, before - 3)
     for (_ <- 0 until 12) provider.doCleanupMaintenance()
     Check.that("the rest stays for ever", LoadingRules.segments(folder).size <= 5)
+  }
+
+  /** Of one segment that goes on, and of three of which each builds on the one before. */
+  private def damagedBeginning(setting: Setting): Unit = for (writers <- Seq(1, 3)) {
+    import setting._
+    def provider(): StateStoreProvider = stores(keep).provider(family, partition = writers)
+    var (head, last) = (Stores.Start, provider())
+    for (writer <- 0 until writers) {
+      if (writer > 0) { last.close(); last = provider() }
+      // The last of three has one version, so that the one before is kept whole.
+      for (n <- 0 until (if (writer == 2) 1 else 5)) head = version(last, head, 1 -> n)
+    }
+    val files = LoadingRules.segments(folder.resolve(s"0/$writers")).sorted
+    Check.equal("segments", files.size, writers)
+    for (at <- Seq(30, 300)) {
+      val damaged = files((writers - 1) / 2)
+      val whole = Files.readAllBytes(damaged)
+      Files.write(damaged, whole.updated(at, (whole(at) ^ 4).toByte))
+      last.doCleanupMaintenance()
+      Check.equal(s"segments after a run while byte $at is damaged", LoadingRules.segments(folder.resolve(s"0/$writers")).sorted, files)
+      Files.write(damaged, whole)
+    }
+    last.doCleanupMaintenance()
+    Check.that("what is needed is gone", LoadingRules.segments(folder.resolve(s"0/$writers")).contains(files.last))
+  }
+
+  private def hiddenChanges(setting: Setting): Unit = {
+    import setting._
+    val provider = stores().provider(family)
+    var head: Version = Stores.Start
+    for (n <- 0 until 10) head = version(provider, head, n -> n)
+    val Vector(file) = LoadingRules.segments(folder)
+    def changes(first: Long): Seq[FrameAt] = Using.resource(new StateLog(Logs.onDisk(file.getParent)))(log => log.changes(first, log.find(10, head.id)))
+    val frames = changes(0)
+    Check.equal("versions", frames.map(_.header.inputUpto), (1L to 10).toVector)
+    val whole = Files.readAllBytes(file)
+    for (version <- 2 to 9; byte = frames(version - 1).byte.toInt + 20) {
+      Files.write(file, whole.updated(byte, (whole(byte) ^ 4).toByte))
+      for (first <- 0 until version) {
+        val error = Setting.refused(changes(first))
+        Check.that(s"changes from $first on, with version $version damaged: $error", error.getMessage.contains("damaged"))
+      }
+    }
   }
 
   /** It comes while the commit is written, so that its name is put on disk by a thread that is interrupted. */
