@@ -189,7 +189,7 @@ class StateTree:
         if match is None:
             raise ValueError(f"{text!r} is no unique id: segment-salt-seq, in hexadecimal digits")
         segment_id, salt, seq = (int(part, 16) for part in match.groups())
-        # A segment stands for another only as what somebody builds on: the named one is asked first.
+        # One stands for another only as what somebody builds on: the named one is asked first.
         is_here = self._is_here(segment_id)
         segment = self.segment(segment_id if is_here else self._standing_for(segment_id))
         if segment.header is not None and segment.header.salt != salt:

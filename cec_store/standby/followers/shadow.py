@@ -94,8 +94,6 @@ class Shadow(LogFollower):
             # The log or the input was trimmed behind this position while this process was away, or
             # the primary has read its inputs in another order.
             self.is_begun = False
-            self.operator = self._make()
-            self.held.close()
             return self._take_new(steps_max)
 
     def _take_new(self, steps_max: int) -> int:
@@ -118,7 +116,9 @@ class Shadow(LogFollower):
         checkpoint = self._log.begin()
         if checkpoint is None:
             return
-        operator = self.operator
+        # Not with one that has taken a part already, where this or a step has failed.
+        self.operator = operator = self._make()
+        self.held.close()
         self._builder = FrameBuilder(operator, self._schema, self._frame_bytes_max)
         self._ledger = FootprintLedger(operator.inputs)
         self._lacks[:] = False
@@ -195,6 +195,13 @@ class Shadow(LogFollower):
     # -- the input ----------------------------------------------------------------------------
 
     def _take(self, step: Step) -> None:
+        try:
+            self._take_whole(step)
+        except BaseException:
+            self.is_begun = False
+            raise
+
+    def _take_whole(self, step: Step) -> None:
         effects = self.operator.apply(step)
         # A slot that lacks a footprint may have closed, and opened again.
         lacked = self._mark(effects.closed, False)

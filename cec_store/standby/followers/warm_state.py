@@ -8,6 +8,7 @@ and what has changed after a window's footprint is taken from the input again, a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 import pyarrow as pa
@@ -72,18 +73,31 @@ class WarmState(LogFollower):
             self._take_new()
         except OutOfRange:
             # The log or the input was trimmed behind this position while this process was away.
-            self._is_begun = False
-            self.operator = self._make()
+            self._forget()
             self._take_new()
         return self._log.frames_read - before
 
+    def _forget(self) -> None:
+        self._is_begun = False
+        self.operator = self._make()
+
+    @contextmanager
+    def _undivided(self) -> Iterator[None]:
+        """Forget all where this fails: a part may have been taken, and must not be taken twice."""
+        try:
+            yield
+        except BaseException:
+            self._forget()
+            raise
+
     def _take_new(self, replay: bool = True) -> None:
-        if not self._is_begun:
-            self._begin()
-        if not self._is_begun:
-            return
-        for new in self._log.new():
-            self._apply(new)
+        with self._undivided():
+            if not self._is_begun:
+                self._begin()
+            if not self._is_begun:
+                return
+            for new in self._log.new():
+                self._apply(new)
         if replay and (self._replays_ahead or self._needed_from is not None):
             self._replay_ahead()
 
@@ -134,7 +148,10 @@ class WarmState(LogFollower):
 
     def _replay_ahead(self) -> None:
         for step in self._steps_left():
-            self.operator.catch_up(step)
+            with self._undivided():
+                self.operator.catch_up(step)
+            # The input may fail before the next step, which is then where to go on.
+            self._taken_upto = step.end
             self.replayed_rows += step.rows
         self._taken_upto = self._log.upto
 
