@@ -8,6 +8,7 @@ deletes old ones, so that there are never more than a few.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Protocol
@@ -34,6 +35,12 @@ from cec_store.storage.system_errors import is_full_disk
 
 _ROW = b"beat"
 _MAP_BYTES = 1 << 20
+_LEFT_OVER = (
+    lmdb.InvalidError,
+    lmdb.CorruptedError,
+    lmdb.PageNotFoundError,
+    lmdb.VersionMismatchError,
+)
 _READERS_MAX = 126
 _KEPT_BEATS = 32
 _DELETED_AT_ONCE = 16
@@ -68,7 +75,16 @@ class ObjectBeats:
 
     def beat(self, beat: Beat) -> None:
         name = beat_name(self._tenure.number, beat.counter)
-        self._store.create(name, [encode_beat(self._tenure.token, beat)])
+        try:
+            self._store.create(name, [encode_beat(self._tenure.token, beat)])
+        except FileExistsError:
+            # Of this counter an earlier one got there after all, although its answer was lost.
+            there = self._read(beat.counter)
+            if there is None:
+                raise
+            if there.kind is not beat.kind:
+                self.beat(beat._replace(counter=beat.counter + 1))
+                return
         kept_from = beat.counter - _KEPT_BEATS
         if kept_from - self._deleted_below >= _DELETED_AT_ONCE:
             counters = range(self._deleted_below, kept_from)
@@ -113,14 +129,15 @@ class LmdbBeats:
         """Open the file, or make it: then for the holder. Without ``locks`` nothing is written.
 
         Raises:
-            FileNotFoundError: it is not there.
+            FileNotFoundError: it is not there, or not whole: a power cut takes rows that were not
+                synced, and leaves no holder that could be alive.
             StorageError: LMDB cannot open it.
         """
         name = rows_name(tenure.token)
         self._path = f"{folder.path}/{name}"
         self._token = tenure.token
-        if not create:
-            folder.size(name)
+        if not create and folder.size(name) < _MAP_BYTES:
+            raise FileNotFoundError(f"{self._path}: is not whole, as its holder had made it")
         self._shared: Shared[lmdb.Environment] | None = _OPEN.share(
             folder, name, lambda: _environment(self._path, create, locks)
         )
@@ -136,9 +153,17 @@ class LmdbBeats:
             transaction.put(_ROW, encode_beat(self._token, beat))
 
     def newest(self, thoroughly: bool = False) -> Beat | None:
-        with _lmdb_errors(self._path), self._calls.begin() as transaction:
-            data = transaction.get(_ROW)
+        try:
+            with _lmdb_errors(self._path), self._calls.begin() as transaction:
+                data = transaction.get(_ROW)
+        except _Unreadable:
+            return None
         return None if data is None else decode_beat(data, self._token)
+
+    def put_on_disk(self) -> None:
+        """Have what the file has now survive a power cut; only the holder may."""
+        with _lmdb_errors(self._path):
+            self._calls.sync(True)
 
     def close(self) -> None:
         shared, self._shared = self._shared, None
@@ -146,15 +171,27 @@ class LmdbBeats:
             _OPEN.release(shared)
 
 
+class _Unreadable(StorageError):
+    """What a power cut has left of rows that were not synced."""
+
+
 def _environment(path: str, create: bool, locks: bool) -> lmdb.Environment:
-    with _lmdb_errors(path):
-        # A reader without locks may see a page that is just written again: the row has a checksum.
-        # Not synced: after a power cut no holder is alive, so a lost beat does not matter.
-        return lmdb.open(
-            path, subdir=False, create=create, readonly=not create, mode=FILE_MODE,
-            map_size=_MAP_BYTES, max_readers=_READERS_MAX, sync=False, metasync=False,
-            readahead=False, lock=locks,
-        )  # fmt: skip
+    try:
+        with _lmdb_errors(path):
+            # A reader without locks may see a page that is just written again: the row has a
+            # checksum. Not synced but once: after a power cut no holder is alive, so a lost beat
+            # does not matter.
+            opened = lmdb.open(
+                path, subdir=False, create=create, readonly=not create, mode=FILE_MODE,
+                map_size=_MAP_BYTES, max_readers=_READERS_MAX, sync=False, metasync=False,
+                readahead=False, lock=locks,
+            )  # fmt: skip
+    except _Unreadable:
+        raise FileNotFoundError(path) from None
+    if create:
+        # As long as it will ever be: to read a page behind the end of a file kills a process.
+        os.truncate(path, _MAP_BYTES)
+    return opened
 
 
 def beats_of(store: Store, tenure: Tenure, *, create: bool = False, locks: bool = True) -> Beats:
@@ -173,6 +210,8 @@ def _lmdb_errors(path: str) -> Iterator[None]:
     try:
         yield
     except lmdb.Error as error:
+        if isinstance(error, _LEFT_OVER):
+            raise _Unreadable(f"{path}: {error}") from error
         if is_full_disk(error, path):
             raise DiskFull(f"{path}: no space left ({error}); free some") from error
         raise StorageError(f"{path}: LMDB cannot use it: {error}") from error

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from cec_store.errors import Fenced, LeaseHeld, NoExclusiveCreate, StorageError
 from cec_store.ledger.ages import store_now_us
-from cec_store.standby.beats import Beats, beats_of
+from cec_store.standby.beats import Beats, LmdbBeats, beats_of
 from cec_store.standby.lease_format import (
     Beat,
     BeatKind,
@@ -117,8 +117,10 @@ class LeaseObjects:
         try:
             # Write an LMDB row first, so that no watcher misses it. Beats that are objects come
             # after the tenure, so that a loser leaves none.
-            if tenure.kept_in is KeptIn.LMDB:
+            if isinstance(beats, LmdbBeats):
                 beats.beat(Beat(1, BeatKind.HELD))
+                # The tenure names them, and is on disk: a power cut must not take them alone.
+                beats.put_on_disk()
             self._create(tenure)
             if tenure.kept_in is KeptIn.OBJECTS:
                 beats.beat(Beat(1, BeatKind.HELD))

@@ -23,7 +23,7 @@ from cec_store.operators import (
     check_declaration,
     record_schema,
 )
-from cec_store.operators.choosing import Luck, steps_again
+from cec_store.operators.choosing import Choosing, Luck, steps_again
 from cec_store.operators.inputs.reading import Reading
 from support.disks.memory_folder import MemoryFolder
 
@@ -183,6 +183,29 @@ def test_an_idle_input_is_passed_over_after_its_timeout_and_the_log_says_so():
     again = inputs.open(Luck(clock_us=lambda: clock[0]))
     assert again.recovery is not None
     assert again._position.tolist() == [3, 1]
+
+
+def test_a_clock_that_is_set_back_makes_no_input_wait_for_longer_than_its_timeout() -> None:
+    table = pa.table({"v": [1, 2], "at": pa.array([1, 2], pa.timestamp("us", "UTC"))})
+
+    class Live(ArrowSource):
+        has_ended = False
+
+    now_us = [1_700_000_000_000_000]
+    operator = Union(table.schema, 2, idle_timeout_us=1_000)
+    sources = [Live(table, "at"), Live(table.slice(0, 0), "at")]
+    choosing = Choosing(operator, sources, 100, Luck(clock_us=lambda: now_us[0]))
+
+    def rows() -> int:
+        return sum(step.rows for step in choosing.steps(np.zeros(2, np.int64)))
+
+    assert (rows(), choosing.waits_for) == (0, (1,))
+    now_us[0] -= 86_400_000_000
+    assert (rows(), choosing.waits_for) == (0, (1,))
+    now_us[0] += 999
+    assert (rows(), choosing.waits_for) == (0, (1,))
+    now_us[0] += 1
+    assert (rows(), choosing.waits_for) == (2, ())
 
 
 @pytest.mark.parametrize("seed", range(4))

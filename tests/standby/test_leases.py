@@ -24,6 +24,7 @@ from cec_store.errors import (
     LeaseHeld,
     NoExclusiveCreate,
     StorageError,
+    StoreUnreachable,
     UnsupportedVersion,
 )
 from cec_store.standby import beats, lease_objects
@@ -460,3 +461,81 @@ def test_a_beat_that_is_cut_short_says_that_the_disk_is_full(
     assert type(caught.value) is error
     with pytest.raises(DiskFull), beats._lmdb_errors(str(tmp_path / "beat")):
         raise lmdb.DiskError("mdb_txn_commit: No space left on device")
+
+
+CUTS = {
+    "gone": lambda path, size: path.unlink(),
+    "without bytes": lambda path, size: os.truncate(path, 0),
+    "cut to a page": lambda path, size: os.truncate(path, 4096),
+    "cut behind its first pages": lambda path, size: os.truncate(path, 8192),
+    "of zeros": lambda path, size: path.write_bytes(bytes(size)),
+    "of zeros behind a page": lambda path, size: path.write_bytes(
+        path.read_bytes()[:4096] + bytes(size - 4096)
+    ),
+    "of zeros behind its first pages": lambda path, size: path.write_bytes(
+        path.read_bytes()[:8192] + bytes(size - 8192)
+    ),
+}
+"""What a power cut may leave of a file that was not synced since it was made, or never."""
+
+
+@pytest.mark.parametrize("cut", CUTS)
+def test_a_lease_whose_beats_a_power_cut_took_can_be_held_again(cut: str, tmp_path: Path) -> None:
+    with holder_at(str(tmp_path)):
+        pass
+    (rows,) = (tmp_path / "leases" / "primary").glob("*.rows")
+    CUTS[cut](rows, rows.stat().st_size)
+    for lock in rows.parent.glob("*-lock"):
+        lock.unlink()
+    leases = leases_of(tmp_path)
+    lease = leases.hold("primary", keep_alive=QUICK)
+    assert lease.number == 2
+    lease.release()
+
+
+def test_beats_are_on_disk_before_the_tenure_that_names_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As long as they will ever be: a page behind the end of a file kills who reads it."""
+    synced: list[int] = []
+    real = beats.LmdbBeats.put_on_disk
+
+    def noted(those: beats.LmdbBeats) -> None:
+        real(those)
+        (rows,) = (tmp_path / "leases" / "primary").glob("*.rows")
+        assert not [name for name in os.listdir(rows.parent) if name.isdigit()]
+        synced.append(rows.stat().st_size)
+
+    monkeypatch.setattr(beats.LmdbBeats, "put_on_disk", noted)
+    leases_of(tmp_path).hold("primary", keep_alive=QUICK).release()
+    assert synced == [1 << 20]
+
+
+@pytest.mark.parametrize("planned", [False, True])
+def test_a_beat_that_got_there_although_its_answer_was_lost_silences_nobody(planned: bool) -> None:
+    counts = iter(range(10**9))
+    leases = leases_of(f"memory://{os.urandom(8).hex()}")
+    lease = leases.hold("primary", keep_alive=QUICK, note=lambda: b"%d" % next(counts))
+    held = lease._beats
+    assert isinstance(held, ObjectBeats)
+    create, losing = held._store.create, [True]
+
+    def create_and_lose_the_answer(name: str, parts: Any) -> None:
+        create(name, parts)
+        if losing:
+            losing.clear()
+            raise StoreUnreachable(f"{name}: it is not known whether it was made")
+
+    held._store.create = create_and_lose_the_answer  # type: ignore[method-assign]
+    watch = leases.watch("primary")
+    end_s = time.monotonic() + DEADLINE_S
+    while losing:
+        assert time.monotonic() < end_s
+        time.sleep(QUICK.period_s)
+    if planned:
+        lease.release()
+        assert await_sign(watch, Sign.RELEASED).sign is Sign.RELEASED
+        return
+    assert watch.wait({Sign.SILENT}, 10 * QUICK.timeout_s).sign is Sign.ALIVE
+    lease.check()
+    lease.release()

@@ -2,6 +2,8 @@
 
 import math
 import os
+import shutil
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -351,6 +353,39 @@ def test_a_node_that_cannot_take_over_leaves_it_to_another(
     running.wait(lambda: told_of(running, "a").state is NodeState.REFUSED, "a tells of it")
     with pytest.raises(StandbyRefused, match="its input is gone"):
         wait_until_warm(running.output, "a", timeout_s=30.0)
+
+
+def test_a_takeover_that_fails_behind_the_fence_is_not_tried_again_and_again(
+    running: NodeThreads,
+) -> None:
+    """The output was begun anew, while the input's consumer knows what the old one had."""
+    running.start("a")
+    running.primary()
+    running.feed(100)
+    running.wait(lambda: len(running.rows()) == len(expected("count windows", 100)))
+    running.end("a")
+    shutil.rmtree(running.output)
+    running.start("b")
+    running.wait(lambda: running.nodes["b"].note.state is NodeState.REFUSED, "b is refused")
+    tenure = len(running.tenures())
+    time.sleep(20 * KEEP_ALIVE.period_s)
+    assert running.nodes["b"].note.state is NodeState.REFUSED
+    assert len(running.tenures()) == tenure
+
+
+@pytest.mark.parametrize("tenure", [b"", b'{"version": 2}'])
+def test_a_lease_of_another_node_that_cannot_be_read_ends_no_node(
+    running: NodeThreads, tenure: bytes
+) -> None:
+    running.start("a")
+    running.primary()
+    other = Path(running.output) / "leases" / "primary.node.c"
+    other.mkdir()
+    (other / f"{1:020d}").write_bytes(tenure)
+    running.start("b")
+    running.wait_ready("b")
+    running.end("a")
+    assert running.primary() == "b"
 
 
 def told_of(running: NodeThreads, name: str) -> NodeNote:

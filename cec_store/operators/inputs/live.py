@@ -75,7 +75,8 @@ class LiveInputs:
         if not any(not reading.is_exhausted for reading in readings):
             return ()
         for number in silent:
-            since_us.setdefault(number, now_us)
+            # A clock that was set back begins anew, or the wait would be as long as it went back.
+            since_us[number] = min(since_us.get(number, now_us), now_us)
         limit_us = self._idle_timeout_us
         return tuple(
             number for number in silent if limit_us is None or now_us - since_us[number] < limit_us

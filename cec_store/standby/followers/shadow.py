@@ -70,6 +70,7 @@ class Shadow(LogFollower):
         self._log = FollowedLog(chain)
         self.held = held
         self.operator = make()
+        self._is_fresh = True
         self.is_begun = False
         self.taken_rows = 0
         self.made_rows = 0
@@ -116,9 +117,10 @@ class Shadow(LogFollower):
         checkpoint = self._log.begin()
         if checkpoint is None:
             return
-        # Not with one that has taken a part already, where this or a step has failed.
-        self.operator = operator = self._make()
-        self.held.close()
+        if not self._is_fresh:  # it may have taken a part, where this or a step has failed
+            self.operator = self._make()
+            self.held.close()
+        self._is_fresh, operator = False, self.operator
         self._builder = FrameBuilder(operator, self._schema, self._frame_bytes_max)
         self._ledger = FootprintLedger(operator.inputs)
         self._lacks[:] = False

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
 
+from cec_store.errors import CorruptLog, UnsupportedVersion
 from cec_store.standby.leases import Leases, Sighting, Sign, Watch
 from cec_store.standby.nodes.election import Member
 from cec_store.standby.nodes.notes import NodeNote, decode_note, node_of
 from cec_store.standby.nodes.orders import Order, Orders
 
+_log = logging.getLogger(__name__)
 _LISTED_EVERY_S = 1.0
 _LOOKED_AT_S = 5.0
 
@@ -39,6 +42,7 @@ class Members:
         self._listed_s: float | None = None
         self._unsure = True
         self._heard: frozenset[str] = frozenset()
+        self._unreadable: set[str] = set()
 
     def look(self) -> list[Member]:
         """Return the nodes by name; each is alive until it has been silent for long enough.
@@ -49,7 +53,10 @@ class Members:
         self._list()
         members, heard, self._unsure = [], set(), False
         for name, watch in sorted(self._watches.items()):
-            seen = watch.look()
+            seen = self._seen_of(name, watch)
+            if seen is None:
+                members.append(Member(name, Sign.SILENT, NodeNote()))
+                continue
             self._unsure |= seen.sign is Sign.ALIVE and not (seen.has_moved and watch.note)
             if seen.is_alive:
                 heard.add(name)
@@ -57,6 +64,18 @@ class Members:
             members.append(Member(name, seen.sign, note))
         self._heard = frozenset(heard)
         return members
+
+    def _seen_of(self, name: str, watch: Watch) -> Sighting | None:
+        """Look at a node; ``None`` where its lease cannot be read, which must end no other node."""
+        try:
+            seen = watch.look()
+        except (CorruptLog, UnsupportedVersion) as error:
+            if name not in self._unreadable:
+                _log.warning("node %s counts as silent: %s", name, error)
+            self._unreadable.add(name)
+            return None
+        self._unreadable.discard(name)
+        return seen
 
     def _list(self) -> None:
         now_s = self._clock()

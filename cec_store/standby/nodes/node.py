@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from multiprocessing import current_process
 
 from cec_store.errors import (
@@ -200,19 +199,25 @@ class Node:
 
     def _take(self, standby: Standby | None, view: View, decision: Decision) -> Takeover | None:
         """Take over; ``None`` where another node was quicker, or nothing can be taken over."""
-        assert decision.cause is not None
+        cause, newest = decision.cause, view.tenure
+        assert cause is not None
         self.decided_by = view
-        hold = partial(
-            self._leases.hold,
-            self._lease_name,
-            holder=self.name,
-            keep_alive=self._keep_alive,
-            after=view.tenure,
-            cause=decision.cause,
-        )
+
+        def hold() -> Lease:
+            nonlocal newest
+            lease = self._leases.hold(
+                self._lease_name,
+                holder=self.name,
+                keep_alive=self._keep_alive,
+                after=view.tenure,
+                cause=cause,
+            )
+            newest = lease.number
+            return lease
+
         _log.warning(
             "%s: %s takes over from %r (%s): %s",
-            self._leases.path, self.name, view.holder, decision.cause.value, decision.reason,
+            self._leases.path, self.name, view.holder, cause.value, decision.reason,
         )  # fmt: skip
         try:
             if standby is not None:
@@ -221,7 +226,8 @@ class Node:
         except (LeaseHeld, Fenced) as error:
             _log.warning("%s: %s was not first: %s", self._leases.path, self.name, error)
         except (StandbyRefused, RecoveryError) as error:
-            self._refused_tenure = view.tenure
+            # It may have been refused under a tenure that was taken for it, and let go again.
+            self._refused_tenure = newest
             self._tell(replace(self.note, state=NodeState.REFUSED, reason=str(error)), str(error))
         return None
 
