@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -40,13 +41,15 @@ class Registration(NamedTuple):
         return json.dumps({"starts": self.starts, "first": self.first})
 
 
-def registered(state: QueueState, path: str) -> dict[str, Registration]:
-    """Each consumer of the queue by name.
+def registered(
+    state: QueueState, path: str, settings: Mapping[str, str] | None = None
+) -> dict[str, Registration]:
+    """Each consumer of the queue by name: of its settings, or of ``settings``.
 
     Raises:
-        CorruptLog: the newest commit says what cannot be.
+        CorruptLog: they say what cannot be.
     """
-    settings = state.commit.settings
+    settings = state.commit.settings if settings is None else settings
     names = sorted(key for key in settings if key.startswith(SETTING))
     place = f"{path}/{commit_object_name(state.number)}"
     registrations = {}

@@ -24,7 +24,6 @@ from cec_store.connectors.spark.fleet.fleet_folder import (
     CHECKPOINT,
     FleetFolder,
     Requests,
-    redeploying,
 )
 from cec_store.recovery_plans.density import best_density
 from cec_store.standby.leases import leases_of
@@ -129,13 +128,19 @@ def test_one_query_is_paused_resumed_and_restarted(tmp_path: Path) -> None:
         notes = walk.driver.notes
         failed = replace(notes.of("c"), code_failure="SyntaxError in line 7")
         walk.fleet.folder.write(notes.having("c", failed), lambda: None)
-        walk.fleet.folder.withdraw(redeploying("c"))
+
+        def withdraw(folder: FleetFolder) -> None:
+            for name in folder.requests().names:
+                if name.startswith("redeploy."):
+                    folder.withdraw(name)
+
+        withdraw(walk.fleet.folder)
 
         def tried() -> None:
             folder = FleetFolder(place)
             while "c" not in folder.requests().redeploys:
                 time.sleep(0.05)
-            folder.withdraw(redeploying("c"))
+            withdraw(folder)
 
         driver = Thread(target=tried)
         driver.start()

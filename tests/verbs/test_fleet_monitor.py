@@ -3,12 +3,13 @@
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 from threading import Event, Thread
 
 import pytest
 
-from cec_store.connectors.spark.fleet.fleet_folder import FleetFolder
+from cec_store.connectors.spark.fleet.fleet_folder import STOP, FleetFolder
 from cec_store.connectors.spark.takeover.tenure import LEASE
 from cec_store.errors import NotAFleet
 from cec_store.standby.leases import KeepAlive, Sign, leases_of
@@ -104,3 +105,21 @@ def test_what_cannot_be_watched_is_refused(folder: FleetFolder, tmp_path: Path) 
         FleetMonitor(folder, [])
     with pytest.raises(ValueError, match="cannot be started"):
         FleetMonitor(folder, ["/no/such/program"]).watch(Event())
+
+
+def test_a_fleet_that_was_to_stop_when_its_driver_died_is_left_alone(folder: FleetFolder) -> None:
+    lease = folder.leases().hold(LEASE, keep_alive=KeepAlive(0.05, 3))
+    folder.ask(STOP)
+    lease.abandon()
+    monitor, ended = FleetMonitor(folder, ["true"]), Event()
+    watching = Thread(target=monitor.watch, args=(ended,))
+    watching.start()
+    time.sleep(2.0)
+    assert monitor.starts == 0
+    folder.withdraw(STOP)
+    until_s = time.monotonic() + 60
+    while not monitor.starts:
+        assert time.monotonic() < until_s
+        time.sleep(0.05)
+    ended.set()
+    watching.join()

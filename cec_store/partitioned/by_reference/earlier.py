@@ -7,7 +7,7 @@ a global checkpoint, or is forked at one.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from cec_store.errors import OutOfRange
 from cec_store.format.by_reference.acknowledgements import PartitionsAcknowledged
@@ -17,6 +17,7 @@ from cec_store.ledger.reference_commits import settings_after
 from cec_store.ledger.reference_log import ReferenceLog
 from cec_store.ledger.registrations import (
     SETTING,
+    Registration,
     acknowledged,
     of_all,
     registered,
@@ -78,6 +79,28 @@ def go_back(store: Store, number: int, now_us: int) -> QueueState:
     for name, (_, first) in registered(state, store.url).items():
         _put_back(store, state, name, first, now_us)
     return state
+
+
+def keep_settings(store: Store, settings: Mapping[str, str], now_us: int) -> None:
+    """Give a queue that has gone back the settings that it had before, by one commit.
+
+    Its retention stays, and so do the consumers that have registered since; those that were dropped
+    since stay dropped. A consumer begins, and stands, at the end of the queue where it was behind
+    that. Do it once more where it is interrupted.
+    """
+    log = ReferenceLog(store)
+    state = log.open()
+    ends = state.commit.ends
+    kept = {**settings}
+    for name, (starts, first) in registered(state, store.url, settings).items():
+        kept[f"{SETTING}{name}"] = Registration(tuple(map(min, starts, ends)), first).encode()
+
+    def commit(now: QueueState) -> ReferenceObject | None:
+        return settings_after(now, kept, now_us) if now.commit.settings != kept else None
+
+    state = log.add(state, commit)
+    for name, (_, first) in registered(state, store.url).items():
+        _put_back(store, state, name, first, now_us)
 
 
 def _put_back(store: Store, state: QueueState, name: str, first: int, now_us: int) -> None:

@@ -17,6 +17,7 @@ from cec_store.connectors.spark.fleet.backoff import Failures
 from cec_store.connectors.spark.fleet.fleet_folder import FleetFolder
 from cec_store.connectors.spark.setup.environment import start
 from cec_store.connectors.spark.takeover.tenure import LEASE
+from cec_store.errors import StorageError
 from cec_store.standby.leases import Sighting, Sign, Watch
 
 _LOOK_S = 0.5
@@ -56,10 +57,20 @@ class FleetMonitor:
                 if seen.sign is Sign.ALIVE:
                     self.failures = self.failures.forgiven()
                 elif seen.sign is Sign.SILENT:
-                    if self.failures.may_start(time.time(), self._rules):
+                    if self._is_stopped():
+                        ended.wait(_LOOK_S)
+                    elif self.failures.may_start(time.time(), self._rules):
                         self._start(watch, seen, ended)
                     else:
                         ended.wait(_LOOK_S)
+
+    def _is_stopped(self) -> bool:
+        """Return True if the fleet was to stop when its driver fell silent, or nobody can tell."""
+        try:
+            return self._folder.requests().is_stop_asked
+        except StorageError as error:
+            _log.warning("%s: %s", self._folder.path, error)
+            return True
 
     def _start(self, watch: Watch, seen: Sighting, ended: Event) -> None:
         """Run the command, and wait until it drives the fleet, or has ended without that."""

@@ -19,8 +19,6 @@ from cec_store.connectors.spark.fleet.fleet_folder import (
     STOP,
     FleetFolder,
     Requests,
-    redeploying,
-    restarting,
 )
 from cec_store.connectors.spark.fleet.functions import imported, read_anew
 from cec_store.connectors.spark.fleet.going_back import finished
@@ -226,7 +224,8 @@ class FleetDriver:
             return self._folder.requests()
         except StorageError as error:  # as with the lease
             _log.warning("%s: %s", self._folder.path, error)
-            return self._asked  # a query that is paused does not go on for that
+            # A query that is paused does not go on for that. What was carried out is not once more.
+            return self._asked.lasting
 
     def _is_held(self) -> bool:
         """Return True if the lease is held; False where the store cannot tell at present.
@@ -365,10 +364,9 @@ class FleetDriver:
         for name in asked.restarts & self._graph.queries.keys():
             notes = replace(self._notes.of(name), failures=Failures())
             self._notes = self._notes.having(name, notes)
-        done = [*map(restarting, asked.restarts), *map(redeploying, asked.redeploys)]
-        if done and self._is_held():
+        if asked.once and self._is_held():
             try:
-                for request in done:
+                for request in asked.once:
                     self._folder.withdraw(request)
             except StorageError as error:  # as with the lease; they are started once more then
                 _log.warning("%s: %s", self._folder.path, error)

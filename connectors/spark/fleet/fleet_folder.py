@@ -59,13 +59,18 @@ def pausing(query: str) -> str:
 
 
 def restarting(query: str) -> str:
-    """Return the request to stop a query and start it again at once."""
-    return _RESTART + query
+    """Return a request to stop a query and start it again at once, with a name of its own."""
+    return _once(_RESTART, query)
 
 
 def redeploying(query: str) -> str:
-    """Return the request to start a query again with its code as it is now."""
-    return _REDEPLOY + query
+    """Return a request to start a query again with its code as it is now; as :func:`restarting`."""
+    return _once(_REDEPLOY, query)
+
+
+def _once(prefix: str, query: str) -> str:
+    # One that is made while an earlier one is carried out is not taken for that.
+    return f"{prefix}{query}.{secrets.token_hex(8)}"
 
 
 @dataclass(frozen=True)
@@ -85,20 +90,31 @@ class Requests:
     @property
     def paused(self) -> frozenset[str]:
         """Names of the queries that are to be kept stopped."""
-        return self._behind(_PAUSE)
+        return frozenset(n.removeprefix(_PAUSE) for n in self.names if n.startswith(_PAUSE))
 
     @property
     def restarts(self) -> frozenset[str]:
         """Names of the queries that are to be stopped and started again."""
-        return self._behind(_RESTART)
+        return self._queries_of(_RESTART)
 
     @property
     def redeploys(self) -> frozenset[str]:
         """Names of the queries of which the code is to be read anew."""
-        return self._behind(_REDEPLOY)
+        return self._queries_of(_REDEPLOY)
 
-    def _behind(self, prefix: str) -> frozenset[str]:
-        return frozenset(n.removeprefix(prefix) for n in self.names if n.startswith(prefix))
+    @property
+    def once(self) -> frozenset[str]:
+        """Names of the requests that are withdrawn once they are carried out."""
+        return frozenset(n for n in self.names if n.startswith((_RESTART, _REDEPLOY)))
+
+    @property
+    def lasting(self) -> Requests:
+        """Those that hold until they are withdrawn by whoever made them."""
+        return Requests(frozenset(name for name in self.names if name.startswith(_PAUSE)))
+
+    def _queries_of(self, prefix: str) -> frozenset[str]:
+        behind = (n.removeprefix(prefix) for n in self.names if n.startswith(prefix))
+        return frozenset(rest.rpartition(".")[0] for rest in behind)
 
 
 class FleetFolder:

@@ -41,6 +41,7 @@ from cec_store.partitioned.by_reference.earlier import (
     copy_at,
     forget_consumers,
     go_back,
+    keep_settings,
     state_at,
 )
 from cec_store.partitioned.by_reference.partitioned_consumer import register_consumer
@@ -170,10 +171,23 @@ def roll_back(
         for old_generation in folder.generations(name)
     ]
     generation = max([notes.generation, *kept]) + 1
-    begun = replace(notes, going_back=GoingBack(checkpoint.number, generation))
+    back = GoingBack(checkpoint.number, generation, settings_now(folder, checkpoint))
+    begun = replace(notes, going_back=back)
     check_lease()
     folder.write(begun, check_lease)
     return finished(folder, begun, check_lease)
+
+
+def settings_now(folder: FleetFolder, checkpoint: GlobalCheckpoint) -> dict[str, dict[str, str]]:
+    """Return the settings of each queue that is written: its retention and its consumers."""
+    stores = {
+        queue: _written(folder, queue, number) for queue, number in checkpoint.commits.items()
+    }
+    return {
+        queue: dict(ReferenceLog(store).open().commit.settings)
+        for queue, store in stores.items()
+        if store is not None
+    }
 
 
 def finished(folder: FleetFolder, notes: Notes, check_lease: Callable[[], None]) -> Notes:
@@ -196,6 +210,8 @@ def finished(folder: FleetFolder, notes: Notes, check_lease: Callable[[], None])
         if (store := _written(folder, queue, number)) is not None:
             check_lease()
             go_back(store, number, now_us())
+            if queue in back.settings:
+                keep_settings(store, back.settings[queue], now_us())
     check_lease()
     folder.drop_checkpoints(above=checkpoint.number)
     # From now on it is of this generation.

@@ -47,6 +47,8 @@ class GoingBack:
     checkpoint: int
     generation: int
     """Number of the generation that it makes."""
+    settings: Mapping[str, Mapping[str, str]]
+    """Settings of each queue that is written, as they were when it was begun: they stay."""
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ NOTES = Notes(
         "b": QueryNotes(),
         "c": QueryNotes(outer_lags=(OuterLag("KafkaV2[t]", 7), OuterLag("Rate", None))),
     },
-    going_back=GoingBack(4, 3),
+    going_back=GoingBack(4, 3, {"queues/a": {"retention": "7d"}}),
     spark={"spark.master": "local[2]"},
     written_s=17.25,
 )

@@ -10,7 +10,7 @@ from cec_store.connectors.spark.fleet.fleet_folder import STOP, FleetFolder
 from cec_store.connectors.spark.fleet.status import queries_of
 from cec_store.errors import BadFleet, StorageError
 from support.fleets import diamond
-from support.fleets.engine_double import EngineDouble, driver_of
+from support.fleets.engine_double import EngineDouble, QueryDouble, driver_of
 
 COSTS = {"parsed": 1.0, "even": 0.5, "odd": 0.5, "counts": 0.4, "joined": 1.0, "tall": 0.6}
 ALL = set(diamond.NAMES)
@@ -131,6 +131,55 @@ def test_a_folder_that_cannot_be_read_resumes_nothing(
     assert looks[1:6] == [ALL - {"tall"}] * 5
     fleet.folder.ask(STOP)
     assert driver.wait(60.0)
+
+
+def test_what_was_carried_out_is_not_done_again_while_the_folder_cannot_be_read(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = EngineDouble(6)
+    driver = driver_of(fleet, engine, 0.0)
+    fleet.restart("odd")
+    fleet.pause("tall")
+    requests, looks = FleetFolder.requests, []
+
+    def told(folder: FleetFolder) -> object:
+        looks.append(engine.started.count("odd"))
+        if 1 < len(looks) < 5:
+            raise StorageError("requests", "the disk is away")
+        return requests(folder)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(FleetFolder, "requests", told)
+        driver.begin()
+        while len(looks) < 6:
+            assert not driver.wait(0.05)
+    assert looks[1:6] == [1] * 5
+    assert engine.running() == ALL - {"tall"}
+    fleet.folder.ask(STOP)
+    assert driver.wait(60.0)
+
+
+def test_a_request_that_is_made_while_an_earlier_one_is_carried_out_is_carried_out_too(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To stop a query may take as long as a batch."""
+    engine = EngineDouble(6)
+    driver = driver_of(fleet, engine, 0.0)
+    look(fleet, driver, 0.0)
+    fleet.restart("odd")
+    stop, asked = QueryDouble.stop, [True]
+
+    def stop_for_long(query: QueryDouble) -> None:
+        stop(query)
+        if asked:
+            asked.clear()
+            fleet.restart("odd")
+
+    monkeypatch.setattr(QueryDouble, "stop", stop_for_long)
+    look(fleet, driver, 10.0)
+    assert (engine.started.count("odd"), fleet.folder.requests().restarts) == (2, {"odd"})
+    look(fleet, driver, 20.0)
+    assert (engine.started.count("odd"), fleet.folder.requests().names) == (3, set())
 
 
 def test_a_query_that_the_fleet_does_not_have_is_refused_by_name(fleet: Fleet) -> None:

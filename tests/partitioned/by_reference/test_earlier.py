@@ -10,7 +10,13 @@ from cec_store.errors import QueueReplaced
 from cec_store.inspector.places.places import place_at
 from cec_store.inspector.verifying.place import verify_place
 from cec_store.ledger.reference_log import ReferenceLog
-from cec_store.partitioned.by_reference.earlier import copy_at, forget_consumers, go_back, state_at
+from cec_store.partitioned.by_reference.earlier import (
+    copy_at,
+    forget_consumers,
+    go_back,
+    keep_settings,
+    state_at,
+)
 from cec_store.partitioned.by_reference.partitioned_queue import PartitionedQueue
 from cec_store.storage.local import LocalFolder
 from cec_store.storage.stores.local_store import LocalStore
@@ -151,3 +157,34 @@ def test_what_is_not_there_is_refused_and_nothing_changes(
     (tmp_path / "q/log/00000000000000000/00000000000000000002.commit").write_bytes(b"")
     with pytest.raises(CorruptLog):
         go_back(store, 3, NOW_US)
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_settings_made_since_stay_where_a_queue_goes_back(tmp_path: Path, times: int) -> None:
+    """Else a consumer that has registered since finds its rows trimmed when it comes back."""
+    with opened(tmp_path / "q", "x") as queue:
+        queue.consumer("weekly")
+        queue.append(table(*range(10)))
+        cut = queue.commit_number
+        ends = queue.ends()
+        queue.set_retention("consumers")
+        reports = queue.consumer("reports")
+        queue.drop_consumer("weekly")
+        queue.append(table(*range(10, 20)))
+        late = queue.consumer("late", start=queue.ends())
+        reports.acknowledge(effects_saved={0: 2})
+        late.acknowledge(effects_saved=queue.ends())
+        queue.refresh()
+        settings = dict(queue._state.commit.settings)
+    for _ in range(times):
+        go_back(LocalStore(tmp_path / "q"), cut, NOW_US)
+        keep_settings(LocalStore(tmp_path / "q"), settings, NOW_US)
+    assert rows(tmp_path / "q") == [*range(10)]
+    with opened(tmp_path / "q") as queue:
+        assert queue._state.commit.settings["retention"] == "consumers"
+        saved = {state.name: state.effects_saved for state in queue.consumers()}
+        assert saved == {"late": tuple(ends.values()), "reports": reports.effects_saved}
+        assert queue.consumer("reports").effects_saved == reports.effects_saved
+        assert queue.trim() == {0: 0, 1: 0}
+        queue.append(table(*range(100, 110)))
+    assert verify_place(place_at(tmp_path / "q"), deep=True).is_sound

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from cec_store.connectors.spark.fleet.fleet import Fleet
+from cec_store.connectors.spark.fleet.going_back import settings_now
 from cec_store.connectors.spark.fleet.notes import GoingBack
 from cec_store.connectors.spark.fleet.status import status_of
 from cec_store.report.fleet_document import report_on_fleet
@@ -44,7 +45,8 @@ def main(order: dict[str, Any]) -> None:
     say(life="second", batch=again.folder.read().of("parsed").batch)
 
     notes = again.folder.read()
-    again.folder.write(replace(notes, going_back=GoingBack(early.number, 1)), lambda: None)
+    back = GoingBack(early.number, 1, settings_now(again.folder, early))
+    again.folder.write(replace(notes, going_back=back), lambda: None)
     store = store_at(again.folder.path)
     store.create(LEFT, [b"half"])
     with Fleet.at(f"{url}/fleet").start(session):
