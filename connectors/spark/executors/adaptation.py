@@ -13,13 +13,15 @@ from cec_store.connectors.spark.executors.driver_side import DriverSide
 from cec_store.connectors.spark.executors.loads import LoadMeter, is_of_batch
 from cec_store.connectors.spark.executors.migration import order_all
 from cec_store.connectors.spark.executors.planning import crowded, placed, planned
-from cec_store.connectors.spark.executors.snapshot import PartitionId, Snapshot
+from cec_store.connectors.spark.executors.snapshot import Move, PartitionId, Snapshot
 from cec_store.errors import CecError
 from cec_store.placement.loads import LoadHistory
 from cec_store.placement.plans import Plan, Rules
 
 SAMPLES_BEFORE_PLACING = 10
 """A correlation of fewer says little."""
+MOVE_S = 120.0
+"""Seconds after which a move is cancelled that is not over, as ``rebalance`` does by default."""
 _log = logging.getLogger(__name__)
 
 
@@ -74,6 +76,8 @@ class Adaptation:
         self._dry_run = dry_run
         self._say = say
         self._on_scale = on_scale
+        self._moving_since_s: dict[int, float] = {}
+        """When each move that is under way was seen first, by its number; monotonic clock."""
         self._freed: set[str] = set()
         """Executors that are being emptied, or are empty, so that they can go."""
         self._told: set[str] = set()
@@ -115,7 +119,7 @@ class Adaptation:
         if sample is not None:
             self._history.add(sample)
             self._others.see(self._meter.others(), at_s)
-        if any(not move.is_over for move in snapshot.moves):
+        if self._waits_for_moves(snapshot, at_s):
             return  # one adaptation at a time: what moves has no load to go by
         self._freed &= set(snapshot.usable)
         self._told &= self._freed
@@ -137,6 +141,25 @@ class Adaptation:
                 order_all(self._driver, orders, "cpal")
         elif len(self._history) >= SAMPLES_BEFORE_PLACING:
             self._place(snapshot)
+
+    def _waits_for_moves(self, snapshot: Snapshot, at_s: float) -> bool:
+        """Return True if something moves; what has done so for too long is ended."""
+        moving = [move for move in snapshot.moves if not move.is_over]
+        since_s = {move.number: self._moving_since_s.get(move.number, at_s) for move in moving}
+        self._moving_since_s = since_s
+        if not self._dry_run:
+            for move in moving:
+                if at_s - since_s[move.number] >= MOVE_S:
+                    self._end(move)
+        return bool(moving)
+
+    def _end(self, move: Move) -> None:
+        """Cancel a move; where its replica is never warm, order one that needs none."""
+        what = f"{move.id}: its move to executor {move.target} is not over after {MOVE_S:g} s"
+        _log.warning("%s (%s), and is cancelled", what, move.state)
+        self._driver.cancel(move.number)
+        if move.state == "catching_up":
+            order_all(self._driver, [(move.id, move.target)], "direct")
 
     def _idle(self) -> dict[str, str]:
         """Return when a query had no batch to run, by run id, where it told of that last."""

@@ -414,6 +414,28 @@ def test_nothing_is_planned_while_something_moves() -> None:
     assert len(driver.ordered) == 2
 
 
+@pytest.mark.parametrize("state", ["catching_up", "locating"])
+def test_a_move_that_never_ends_is_cancelled_and_keeps_nothing_from_moving(
+    state: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its replica has no room at the target, say; one without a replica goes on there."""
+    monkeypatch.setattr(adaptation, "MOVE_S", 0.2)
+    driver = joined()
+    driver.ends_as = {}
+    with spark.cluster(driver.session()).adapt(every_s=0.01, say=lambda _: None) as running:
+        await_so(lambda: len(driver.ordered) == 2)
+        for move in driver.lists["migrations"]:
+            move["state"] = state
+        await_so(lambda: len([each for each in driver.ordered if each[0] == "cancel"]) >= 2)
+        rounds = running.rounds
+        await_so(lambda: running.rounds >= rounds + 3)
+    first = [(each[1], each[2]) for each in driver.ordered[:2]]
+    again = [
+        (each[1], each[2]) for each in driver.ordered if each[0] == "move" and each[3] == "direct"
+    ]
+    assert again[:2] == (first if state == "catching_up" else [])
+
+
 def end_a_batch(driver: DriverDouble) -> None:
     for each in driver.lists["assignments"]:
         each["version"] += 1

@@ -88,7 +88,9 @@ class DriverDouble:
 
     def cancel(self, number: int) -> str:
         self.ordered.append(("cancel", number))
-        return json.dumps({**self.lists["migrations"][number], "state": "cancelled"})
+        moves = self.lists["migrations"]
+        moves[number] = {**moves[number], "state": "cancelled"}
+        return json.dumps(moves[number])
 
     def place(self, query: str, operator: int, number: int, on: str) -> str:
         self.ordered.append(("place", number, on))
