@@ -195,7 +195,7 @@ def _widths(rows: int) -> tuple[int, ...]:
 
 
 def _places(rows: int) -> list[tuple[int, int]]:
-    """Where in such a block each of these columns begins and ends."""
+    """Bytes of such a block at which each of these columns begins and ends."""
     ends = np.cumsum([0, *_widths(rows)]).tolist()
     return [(ends[place], ends[place + 1]) for place in range(len(ends) - 1)]
 

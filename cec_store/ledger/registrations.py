@@ -21,7 +21,7 @@ from cec_store.storage.names import (
 from cec_store.storage.stores.store import Store
 
 FIRST_STEP = 1 << 20
-"""How far the first number that counts is behind the last one there is.
+"""Distance of the first number that counts from the last one there is.
 
 Whoever acts under the name while somebody drops it and registers it anew comes to none that counts.
 """

@@ -79,10 +79,10 @@ class ObjectBeats:
             self._store.create(name, [encode_beat(self._tenure.token, beat)])
         except FileExistsError:
             # Of this counter an earlier one got there after all, although its answer was lost.
-            there = self._read(beat.counter)
-            if there is None:
+            earlier = self._read(beat.counter)
+            if earlier is None:
                 raise
-            if there.kind is not beat.kind:
+            if earlier.kind is not beat.kind:
                 self.beat(beat._replace(counter=beat.counter + 1))
                 return
         kept_from = beat.counter - _KEPT_BEATS
@@ -172,7 +172,7 @@ class LmdbBeats:
 
 
 class _Unreadable(StorageError):
-    """What a power cut has left of rows that were not synced."""
+    """Rows that were not synced, as a power cut has left them."""
 
 
 def _environment(path: str, create: bool, locks: bool) -> lmdb.Environment:

@@ -77,7 +77,7 @@ class Adaptation:
         self._say = say
         self._on_scale = on_scale
         self._moving_since_s: dict[int, float] = {}
-        """When each move that is under way was seen first, by its number; monotonic clock."""
+        """Monotonic time at which each move that is under way was seen first, by its number."""
         self._freed: set[str] = set()
         """Executors that are being emptied, or are empty, so that they can go."""
         self._told: set[str] = set()

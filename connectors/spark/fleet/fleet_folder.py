@@ -109,7 +109,7 @@ class Requests:
 
     @property
     def lasting(self) -> Requests:
-        """Those that hold until they are withdrawn by whoever made them."""
+        """Requests that hold until they are withdrawn by whoever made them."""
         return Requests(frozenset(name for name in self.names if name.startswith(_PAUSE)))
 
     def _queries_of(self, prefix: str) -> frozenset[str]:

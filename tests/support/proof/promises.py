@@ -43,7 +43,7 @@ _OF_README = {
         "tests-spark-clusters",
     ),
     "There are no snapshots and no pauses": ("bench-papers-cec",),
-    "Each batch makes one append per partition": ("tests-spark-state",),
+    "Each batch makes one append per state store": ("tests-spark-state",),
     "inspect a checkpoint": ("tests-plain", "crash-blind"),
     "makes a second checkpoint that continues from an earlier batch": ("tests-spark-queues",),
     "Rows are written exactly once and can be replayed from any timestamp": _QUEUES_IN_SPARK,
@@ -67,7 +67,10 @@ _OF_README = {
     "minimizes the expected cost of writing again plus recovery": ("tests-plain",),
     "each value is written when its window opens, and not again": ("tests-plain",),
     "limits checkpointing to `interval_ms` in every `period_ms`": ("tests-plain",),
-    "They work with or without a running process, and never write": ("tests-plain", "crash-blind"),
+    "They work with or without a running process, and change nothing there without `--yes`": (
+        "tests-plain",
+        "crash-blind",
+    ),
     "its own fdatasync is done": (*_CUTS, "crash-sigkill"),
     "a shared fdatasync covering it is done": (*_CUTS, "crash-sigkill"),
     "rows of the last interval that `sync()` did not cover; what remains is a prefix": (
