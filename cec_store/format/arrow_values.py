@@ -122,6 +122,11 @@ def _composed(kind: pa.DataType, fields: list[pa.Field]) -> pa.DataType:
     return lists[kind.id](fields[0]) if kind.id in lists else kind
 
 
+def has_union(kind: pa.DataType) -> bool:
+    """Return True where a union stands anywhere in the type."""
+    return _holds(kind, pa.types.is_union)
+
+
 def _holds(kind: pa.DataType, test: Callable[[pa.DataType], bool]) -> bool:
     """Return True if such a type stands anywhere in this one."""
     if test(kind):

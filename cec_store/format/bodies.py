@@ -14,6 +14,7 @@ from cec_store.errors import FrameTooLarge
 from cec_store.format import blocks
 from cec_store.format.alike import are_alike, read_alike
 from cec_store.format.arrow_limits import ARROW_ERRORS, is_lone_batch, is_plain_batch
+from cec_store.format.arrow_values import has_union
 from cec_store.format.by_columns import body as by_columns
 from cec_store.format.frame import (
     BODY_BYTES_MAX,
@@ -23,6 +24,7 @@ from cec_store.format.frame import (
     FrameHeader,
     raw_bytes_max,
 )
+from cec_store.format.records import empty_batch
 from cec_store.format.schema import KEY, STATE_SCHEMA, RecordSchema
 from cec_store.format.zstd_frames import Inflater, inflate
 from cec_store.values import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US
@@ -138,7 +140,8 @@ def encode_columns(records: pa.RecordBatch, level: int) -> Body:
     Releases the GIL for most of its time.
     """
     raw_bytes = int(pa.ipc.get_record_batch_size(records))
-    if raw_bytes < COLUMNS_BYTES_MIN:
+    # pyarrow ends the process where it compresses an empty union that it has read before.
+    if raw_bytes < COLUMNS_BYTES_MIN or any(map(has_union, records.schema.types)):
         return encode_body(records, level)
     stored = by_columns.pack(records, level)
     # As in encode_body: what a reader would refuse must not be written.
@@ -228,8 +231,8 @@ def decode_together(
         return None
     if [header.record_count for header, _ in bodies] != rows:
         return None
-    (batch,) = records.combine_chunks().to_batches()
-    return batch
+    batches = records.combine_chunks().to_batches()
+    return batches[0] if batches else empty_batch(schema.arrow)
 
 
 def _read_all(raws: Sequence[bytes], schema: pa.Schema, alike: bool) -> tuple[pa.Table, list[int]]:

@@ -180,7 +180,7 @@ class RecordSchema:
 def _decoded(body: bytes) -> RecordSchema:
     try:
         return RecordSchema.from_arrow(pa.ipc.read_schema(pa.py_buffer(body)))
-    except (*ARROW_ERRORS, SchemaMismatch) as error:
+    except (*ARROW_ERRORS, SchemaMismatch, RecursionError) as error:
         raise BadHeader(f"schema message: {error}") from error
 
 

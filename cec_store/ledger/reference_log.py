@@ -17,7 +17,13 @@ from cec_store.ledger.ages import DOUBT_US
 from cec_store.ledger.commit_mark import ADVICE
 from cec_store.ledger.commit_objects import CommitObjects
 from cec_store.ledger.queue_state import QueueState
-from cec_store.storage.names import LOG_FOLDER, commit_object_name
+from cec_store.storage.local import LocalFolder
+from cec_store.storage.names import (
+    COMMITS_PER_FOLDER,
+    LOG_FOLDER,
+    commit_object_name,
+    log_folder_name,
+)
 from cec_store.storage.stores.proving import prove_exclusive_creates
 from cec_store.storage.stores.store import Store
 
@@ -346,6 +352,11 @@ class ReferenceLog(CommitObjects):
         """
         if self.store.appends:
             self.prove(state)
+            if commit.number % COMMITS_PER_FOLDER == 0:
+                # The one before is in another folder, and whoever made it may have died before its
+                # name was on disk.
+                folder = log_folder_name(state.number)
+                LocalFolder(f"{self.store.url}/{folder}").sync_names()
         with self._mark.opened() as file:
             try:
                 self.store.create(commit_object_name(commit.number), parts)

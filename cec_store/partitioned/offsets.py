@@ -175,7 +175,14 @@ class AvailableOffsets:
                 and ``failOnDataLoss`` is on.
             OutOfRange: it is trimmed, or beyond the end, and ``failOnDataLoss`` is on.
         """
-        return self._here(position, self.written)
+        offsets = self._here(position, self.written)
+        if position.queue == self.queue:
+            for number in sorted(self.firsts.keys() - position.offsets.keys()):
+                if self.firsts[number] > 0:
+                    path = f"{self.path}: partition {number}, which was added since"
+                    what = f"begins at {self.firsts[number]} instead of 0: it is trimmed"
+                    self._lose(OutOfRange(f"{path}, {what}"))
+        return offsets
 
     def shown(self, position: Positions) -> Offsets:
         """Return where a batch ends that ended so far, as :meth:`resumed`; and it must be shown."""
@@ -217,15 +224,17 @@ def limited(start: Offsets, ends: Offsets, records_max: int) -> Offsets:
     total = sum(waiting.values())
     if total <= records_max:
         return {number: start[number] + waiting[number] for number in ends}
-    left = records_max
-    stops = {}
-    for number, size in sorted(waiting.items()):
-        share = records_max * size / total
-        # Rounded up where it is below 1, so that small partitions get on as well.
-        taken = min(left, math.ceil(share) if share < 1 else math.floor(share))
-        left -= taken
-        stops[number] = start[number] + taken
-    return stops
+    # One each first, so that small partitions get on beside large ones; where there are more of
+    # them than records, the fullest.
+    some = sorted((number for number in waiting if waiting[number]), key=lambda n: (-waiting[n], n))
+    first = set(some[:records_max])
+    rest, left = records_max - len(first), total - len(first)
+    return {
+        number: start[number]
+        + (number in first)
+        + (rest * (size - (number in first)) // left if left else 0)
+        for number, size in sorted(waiting.items())
+    }
 
 
 def cut(ranges: Sequence[Range], partitions_min: int | None, records_max: int) -> list[Range]:

@@ -115,10 +115,11 @@ class QueueReader:
 
     def starting(self) -> Offsets:
         """Return where a new query begins; raises as :meth:`.offsets.AvailableOffsets.starting`."""
+        return self._starting(self._available())
+
+    def _starting(self, available: AvailableOffsets) -> Offsets:
         is_latest = self._options.start_without_match_is_latest
-        return self._available().starting(
-            self._options.starting, without_match_is_latest=is_latest
-        )  # fmt: skip
+        return available.starting(self._options.starting, without_match_is_latest=is_latest)
 
     def narrowed(
         self, span_us: tuple[int, int], column: str, moment: Any, is_least: bool, is_greatest: bool
@@ -143,10 +144,11 @@ class QueueReader:
         ``span_us`` has the first and the last moment of the rows that are needed, in microseconds
         since 1970; a range may hold others too.
         """
-        ends = self._available().ending(self._options.ending)
+        available = self._available()
+        starts, ends = self._starting(available), available.ending(self._options.ending)
         return self._cut(
             Range(number, *self.queue.narrowed(number, start, ends[number], *span_us))
-            for number, start in sorted(self.starting().items())
+            for number, start in sorted(starts.items())
         )
 
     def _cut(self, ranges: Iterable[Range]) -> list[Range]:

@@ -188,7 +188,9 @@ class AppendableQueue(ConsumableQueue):
         the number is that of the last. It is *acknowledged* once :meth:`await_durable` of that
         number returns. ``timestamps`` (Arrow timestamps or int64 microseconds, one a row) default
         to the queue's timestamp column, from which they may not differ, and without one to the time
-        of this call. A batch without rows writes nothing.
+        of this call. A batch without rows writes nothing. Rows are written from the caller's own
+        buffers by another thread: until they are acknowledged, what those hold may not change, as
+        NumPy arrays under an Arrow table could.
 
         Raises:
             SchemaMismatch: columns or timestamps of another type, or a value that no reader would

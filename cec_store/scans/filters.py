@@ -38,7 +38,10 @@ class RowFilter:
         # A fragment is a file that is never opened: only the statistic about it counts.
         fragment = _FORMAT.make_fragment("-", _FILES, partition_expression=guarantee)
         known = ds.FileSystemDataset([fragment], self._schema, _FORMAT, _FILES)
-        return next(known.get_fragments(self._expression), None) is not None
+        try:
+            return next(known.get_fragments(self._expression), None) is not None
+        except pa.ArrowInvalid:  # the guarantee has no value in the type of the filter's literals
+            return True
 
     def names(self, column: str) -> bool:
         """Return False if the filter does not read a column of this name."""

@@ -15,7 +15,7 @@ import os
 import secrets
 import stat
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 
 from cec_store.errors import NotAQueue, QueueLocked, ReadOnly, StorageError
 from cec_store.storage.folder import AppendFile, HeldFile, Lock, check_name
@@ -84,7 +84,9 @@ class LocalFolder:
                 except FileExistsError:
                     if not os.path.isdir(path):
                         raise NotAQueue(f"{path}: a file is in the way of a folder") from None
-                _sync_directory(os.path.dirname(path))
+                # One that was there may be in somebody else's folder.
+                with nullcontext() if path in made else suppress(PermissionError):
+                    _sync_directory(os.path.dirname(path))
             return made
 
     def folder(self, name: str) -> LocalFolder:

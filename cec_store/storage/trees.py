@@ -119,7 +119,8 @@ def new_file(path: AnyPath, replace: bool = False) -> Iterator[BinaryIO]:
             elif not _link_file(building, target, taken):
                 os.rename(building, target)
     finally:
-        file.close()
+        with suppress(OSError):  # after a failure its buffer cannot be written either
+            file.close()
         with suppress(FileNotFoundError):
             os.unlink(building)
     LocalFolder(parent).sync_names()

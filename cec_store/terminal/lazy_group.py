@@ -107,3 +107,8 @@ class LazyGroup(TyperGroup):
         except (CecError, FileExistsError, FileNotFoundError) as error:
             sys.stderr.write(f"cec-store: {error}\n")
             raise typer.Exit(status_of(error)) from error
+        except OSError as error:  # of the output: its disk is full, say
+            close_output()
+            what = error.strerror or str(error)
+            sys.stderr.write(f"cec-store: the output could not be written: {what}\n")
+            raise typer.Exit(WRONG_USE) from error

@@ -15,7 +15,7 @@ from cec_store.inspector.showing.states import PlaceRows
 from cec_store.storage.trees import new_file
 from cec_store.terminal.documents import document
 from cec_store.terminal.exit_status import exit_if_damaged
-from cec_store.terminal.formats import Format, limited, write_batches
+from cec_store.terminal.formats import Format, write_batches
 from cec_store.terminal.screens import Screen
 from cec_store.terminal.wording import counted
 
@@ -71,7 +71,7 @@ def write_rows(
     screen = Screen()
     with screen.bar() as bar:
         task = bar.add_task("reading", total=len(rows.logs), visible=output is not None)
-        batches = limited(rows.batches(lambda: bar.advance(task)), limit)
+        batches = rows.batches(lambda: bar.advance(task), limit)
         if output is None:
             write_batches(batches, rows.schema, form, sys.stdout, about)
         else:

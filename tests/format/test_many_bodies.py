@@ -101,6 +101,17 @@ def test_a_body_that_says_less_or_more_than_its_header_is_left_to_be_refused_alo
     assert decode_together([sound, sound], schema) is not None
 
 
+def test_bodies_without_records_are_one_batch_without_records() -> None:
+    """A filter writes such a one with each position that it keeps."""
+    for data in SCHEMAS.values():
+        schema = RecordSchema(data)
+        none = small_records(schema, 0, random.Random(3)).serialize().to_pybytes()
+        together = decode_together([stored(none, 0)] * 3, schema)
+        assert together is not None
+        assert together.num_rows == 0
+        assert together.schema == schema.arrow
+
+
 def test_other_codecs_are_decoded_alone() -> None:
     schema = RecordSchema(SCHEMAS["numbers"])
     raw = small_records(schema, 10, random.Random(6)).serialize().to_pybytes()

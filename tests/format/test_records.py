@@ -427,6 +427,7 @@ ALWAYS = ((KIND, pa.uint8()), (TIMESTAMP, TIMESTAMP_TYPE))
         with_columns(*ALWAYS, ("d", DICTIONARY)),
         with_columns(*ALWAYS, metadata={"cec.timestamp_column": "gone"}),
         with_columns(*ALWAYS, metadata={"cec.timestamp_column": b"\xff"}),
+        with_columns(*ALWAYS, metadata={"cec.key_columns": b"[" * 100_000}),
     ],
 )
 def test_a_schema_that_lies_is_refused(body: bytes) -> None:

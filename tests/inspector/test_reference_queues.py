@@ -19,7 +19,7 @@ from cec_store.inspector.places.places import Log, PlaceKind, place_at
 from cec_store.inspector.showing.dump_filter import DumpFilter
 from cec_store.inspector.showing.dump_rows import DamageRow, NoteRow, Row
 from cec_store.inspector.showing.place_dump import PlaceDump
-from cec_store.inspector.verifying.reference_commits import what_does_not_follow
+from cec_store.inspector.verifying.reference_commits import CommitChecks, what_does_not_follow
 from cec_store.opening import open_queue, read_queue
 from cec_store.partitioned.by_reference.partitioned_queue import PartitionedQueue
 from cec_store.storage.names import commit_object_name
@@ -403,6 +403,22 @@ def test_a_commit_that_does_not_follow_is_a_fault() -> None:
 
 
 # -- consumers --------------------------------------------------------------------------------
+
+
+def test_a_commit_that_is_made_meanwhile_is_not_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a local queue had is written in its mark, which is read after the commits."""
+    make(tmp_path / "q")
+    queue = open_queue(tmp_path / "q", "a", partitions=3)
+    check_mark = CommitChecks._check_mark
+
+    def later(checks: CommitChecks, number: int) -> None:
+        queue.append(rows(400, 50))
+        check_mark(checks, number)
+
+    monkeypatch.setattr(CommitChecks, "_check_mark", later)
+    assert document(tmp_path / "q")["faults"] == []
 
 
 def test_consumers_are_listed_and_damage_to_what_they_say_is_named(path: str) -> None:

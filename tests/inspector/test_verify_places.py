@@ -1,16 +1,22 @@
 """What verify says beside single damages: notes, depth, text, and places that are in use."""
 
+import io
 import json
 import os
 import re
 import shutil
 import threading
+import time
+import zipfile
+import zlib
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from cec_store.connectors.spark.checkpoint.state_rows import decoder_of
+from cec_store.errors import CorruptLog
+from cec_store.inspector.built_in.snapshots import read_snapshot
 from cec_store.inspector.places.places import place_at
 from cec_store.inspector.verifying.place import verify_place
 from cec_store.inspector.verifying.spark_files import SparkFiles
@@ -21,7 +27,7 @@ from support.disks.open_files import open_below
 from support.paths import SNAPSHOTS
 from support.places import damaged_places as places
 from support.places import damaged_queues as made
-from support.places.made_checkpoints import KEY, VALUE, MadeCheckpoint
+from support.places.made_checkpoints import KEY, VALUE, MadeCheckpoint, grown
 
 
 @pytest.fixture(autouse=True)
@@ -283,6 +289,53 @@ def test_what_spark_notes_of_columns_is_read_once_for_all_partitions(
     assert [path.removeprefix(str(tmp_path)) for path in sorted(asked)] == [
         "/c/state/0/0/left", "/c/state/0/0/right",
     ]  # fmt: skip
+
+
+def test_a_number_far_away_is_one_run_that_is_missing(tmp_path: Path) -> None:
+    """As of a file that somebody has named after a day."""
+    made_here, _, _ = grown(tmp_path / "c", batches=4)
+    for number in (7, 20_261_130):
+        shutil.copy(tmp_path / "c" / "offsets" / "3", tmp_path / "c" / "offsets" / str(number))
+    began_s = time.process_time()
+    faults = {
+        (fault["path"].removeprefix(str(made_here.path)), fault["what"])
+        for fault in document(made_here.path, status=1)["faults"]
+    }
+    assert ("/offsets/4", "batches 4 to 6 are missing here") in faults
+    assert ("/offsets/8", "batches 8 to 20261129 are missing here") in faults
+    assert ("/commits/4", "batches 4 to 20261129 are missing here") in faults
+    assert time.process_time() - began_s < 20  # each number alone took minutes
+
+
+def test_checksums_of_one_large_piece_are_no_order_to_read_beyond_a_file(tmp_path: Path) -> None:
+    """Their size of a piece is what the file says: it may be damaged."""
+    made_here, _, _ = grown(tmp_path / "c", batches=2)
+    file = made_here.path / "metadata"
+    data = file.read_bytes()
+    for piece in (2**31 - 1, 2**32 - 1):
+        text = b"crc\0" + piece.to_bytes(4, "big") + zlib.crc32(data).to_bytes(4, "big")
+        (made_here.path / ".metadata.crc").write_bytes(text)
+        assert document(made_here.path)["sound"]
+
+
+def test_every_bit_of_a_zip_is_read_or_named(tmp_path: Path) -> None:
+    """A snapshot of Spark's own RocksDB store: what zipfile raises depends on the place."""
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as written:
+        written.writestr("metadata", 'v1\n{"sstFiles":[],"logFiles":[],"numKeys":3}')
+        written.writestr("CURRENT", "MANIFEST-000005\n")
+    data = archive.getvalue()
+    named: list[str] = []
+    for bit in range(8 * len(data)):
+        damaged = bytearray(data)
+        damaged[bit // 8] ^= 1 << bit % 8
+        (tmp_path / "1.zip").write_bytes(damaged)
+        try:
+            read_snapshot(LocalFolder(str(tmp_path)), "1.zip")
+        except CorruptLog as error:
+            named.append(str(error))
+    assert len(named) > 100
+    assert all("1.zip" in text for text in named)
 
 
 # -- text -------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cec_store.errors import SchemaMismatch
 from cec_store.operators.aggregate import aggregate as aggregate_module
 from cec_store.operators.aggregate.aggregate import Aggregate
 from cec_store.operators.aggregate.windows import CountWindow, TimeWindow
@@ -133,6 +134,37 @@ def test_floats_are_added_from_left_to_right_however_the_input_is_cut(window):
         runs.append(bits((operator, make_steps([rows], [schema], random.Random(seed), (0,)))))
     assert all(run == runs[0] for run in runs)
     assert len(runs[0][0]) > 10
+
+
+def test_strings_of_any_bytes_are_groups():
+    """docs/format.md §6: they are read back as they are."""
+    schema = pa.schema({"k": pa.string()})
+    texts = pa.array([b"\xff", b"a", b"\xff", b"a"], pa.binary()).view(pa.string())
+    batch = pa.record_batch([texts], schema=schema)
+    numbers = np.arange(4)
+    [step] = merge([iter([InputBatch(batch, numbers, numbers)])], np.zeros(1, np.int64), [schema])
+    operator = make(window=CountWindow(2), input_schema=schema)
+    rows = operator.apply(step).rows
+    assert rows.column("k").view(pa.binary()).to_pylist() == [b"\xff", b"a"]
+    assert rows.column("n").to_pylist() == [2, 2]
+
+
+@pytest.mark.parametrize("window", [TimeWindow(10), TimeWindow(10, 3)])
+@pytest.mark.parametrize("time_us", [-(2**63) + 4, 2**63 - 1])
+def test_a_time_whose_windows_have_no_end_is_refused(window, time_us):
+    """Such are the infinities of other systems; its window would end before it begins."""
+    schema = pa.schema({"at": pa.int64()})
+    for times_us in ([0, time_us], [time_us, 0], [0, 100 - 2**63], [0, 2**63 - 100]):
+        batch = pa.record_batch([pa.array(times_us)], schema=schema)
+        numbers = np.arange(len(times_us))
+        source = iter([InputBatch(batch, numbers, numbers)])
+        [step] = merge([source], np.zeros(1, np.int64), [schema])
+        operator = make(group_by=[], event_time="at", window=window, input_schema=schema)
+        if time_us in times_us:
+            with pytest.raises(SchemaMismatch, match="reach beyond 64 bits"):
+                operator.apply(step)
+        else:
+            operator.apply(step)
 
 
 def test_an_integer_sum_is_exact_where_a_float_is_not():

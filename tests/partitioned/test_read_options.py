@@ -17,6 +17,7 @@ from cec_store.partitioned.offsets import (
     Admission,
     AvailableOffsets,
     Bound,
+    Positions,
     Range,
     cut,
     limited,
@@ -174,6 +175,14 @@ def test_a_start_beyond_the_end_is_lost_data() -> None:
     assert start(fail=False, startingOffsets='{"0":101,"1":0}') == {0: 100, 1: 0}
 
 
+def test_a_partition_that_was_added_since_and_is_trimmed_is_lost_data() -> None:
+    """A query that has never seen it would begin at 0."""
+    seen = Positions(ID, {1: 0})
+    with pytest.raises(OutOfRange, match=r"partition 0.* begins at 10 instead of 0: it is trimmed"):
+        available().resumed(seen)
+    assert available(fail=False).resumed(seen) == {0: 10, 1: 0}
+
+
 # -- where a batch ends ------------------------------------------------------------------------
 
 
@@ -213,8 +222,17 @@ def test_a_stream_has_no_end(name: str) -> None:
 
 
 def test_the_maximum_is_shared_in_proportion() -> None:
-    assert limited({0: 0, 1: 0}, {0: 900, 1: 100}, 100) == {0: 90, 1: 10}
+    assert limited({0: 0, 1: 0}, {0: 900, 1: 100}, 100) == {0: 89, 1: 10}
     assert limited({0: 0, 1: 50}, {0: 900, 1: 51}, 100) == {0: 99, 1: 51}
+
+
+def test_no_partition_waits_for_ever_behind_large_ones() -> None:
+    ends = {0: 10**9, **dict.fromkeys(range(1, 5), 100)}
+    assert limited(dict.fromkeys(ends, 0), ends, 1000) == {0: 995, 1: 1, 2: 1, 3: 1, 4: 1}
+    start, ends = dict.fromkeys(range(4), 0), dict.fromkeys(range(4), 100)
+    for _ in range(40):  # fewer records than partitions
+        start = limited(start, ends, 2)
+    assert min(start.values()) > 10
 
 
 counts = st.dictionaries(st.integers(0, 9), st.integers(0, 10**6), min_size=1)

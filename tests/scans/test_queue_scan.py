@@ -52,6 +52,27 @@ def test_moments_columns_and_filters_apply_together(layout: Layout) -> None:
     assert sorted(odd.to_table()["n"].to_pylist()) == [5, 7]
 
 
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        (pa.int64(), pa.array([1.5, 3.0])),
+        (pa.int64(), pa.array([3], pa.int8())),
+        (pa.timestamp("s"), pa.array([3 * 10**9], pa.timestamp("ns"))),
+        (pa.timestamp("us"), pa.array([3 * 10**3], pa.timestamp("ns"))),
+    ],
+)
+def test_literals_of_another_type_than_the_times_select_as_in_a_dataset(
+    tmp_path: Path, kind: pa.DataType, values: pa.Array
+) -> None:
+    rows = pa.table({"at": pa.array(range(6)).cast(kind)})
+    with open_queue(tmp_path / "q", "a", schema=rows.schema, timestamp_column="at") as queue:
+        queue.append(rows)
+    time = pc.field("at")
+    for chosen in (time.isin(values), time >= values[-1], time < values[-1]):
+        due = ds.dataset(rows).to_table(filter=chosen)
+        assert scan_queue(tmp_path / "q").to_table(filter=chosen).equals(due)
+
+
 @every_layout(among=("plain", "partitions"))
 def test_another_queue_at_the_path_is_refused_by_name(layout: Layout) -> None:
     layout.open().close()

@@ -169,6 +169,34 @@ class Skewed(Answering):
     create = put = read = size = list = delete = fail
 
 
+class Failing(Answering):
+    """A server that cannot be connected to."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(503, "")
+        self._text = text
+
+    def fail(self, *facts: object) -> Any:
+        raise ConnectionError(self._text)
+
+    create = put = read = size = list = delete = fail
+
+
+@pytest.mark.parametrize(
+    "part", ["delegation", "token", "sig", "X-Amz-Signature", "X-Amz-Security-Token"]
+)
+def test_no_text_lets_its_reader_in(part: str, caplog: pytest.LogCaptureFixture) -> None:
+    """HTTP libraries say which URL they asked for."""
+    url = f"http://host/webhdfs/v1/a?op=OPEN&{part}=very-secret&user=ann"
+    calls = Failing(f"no answer from ({url})")
+    store = FsspecStore("webhdfs://host/a", lambda: (calls, "a"), retries=FEW)
+    with pytest.raises(StoreUnreachable) as caught:
+        store.read("a")
+    for text in (str(caught.value), caplog.text):
+        assert f"{part}=…&user=ann" in text
+        assert "secret" not in text
+
+
 def test_a_clock_that_is_off_is_told_by_how_much() -> None:
     need("s3fs")
     store = FsspecStore("s3://bucket/q", lambda: (Skewed(), "bucket/q"), retries=FEW)

@@ -345,6 +345,32 @@ def re_rows(text: str) -> int:
     return int(text.rsplit(": ", 1)[1].split()[0].replace(",", ""))
 
 
+def test_a_full_disk_leaves_nothing_and_is_no_damage(tmp_path: Path) -> None:
+    """The limit of a process stands for a disk: 40 bytes are free, and the rows need more."""
+    grown(tmp_path / "checkpoint")
+    code = (
+        "import resource, signal, sys\n"
+        "from cec_store.cli import app\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (40, resource.RLIM_INFINITY))\n"
+        "app(sys.argv[1:])\n"
+    )
+    output = tmp_path / "x.csv"
+    command = [sys.executable, "-c", code, "state", str(tmp_path / "checkpoint"), "-o", str(output)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2, done.stderr
+    assert "Traceback" not in done.stderr
+    assert "x.csv" in done.stderr or "output" in done.stderr
+    assert [p.name for p in tmp_path.iterdir()] == ["checkpoint"]
+
+
+def test_a_limit_counts_rows_of_all_partitions(tmp_path: Path) -> None:
+    grown(tmp_path)
+    every = rows_of("state", tmp_path)
+    for limit in (1, len(every) - 1, len(every), len(every) + 1):
+        assert len(rows_of("state", tmp_path, "--limit", limit)) == min(limit, len(every))
+
+
 def test_interrupted_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from cec_store.terminal import outputs
 

@@ -50,7 +50,7 @@ def read_snapshot(folder: Folder, name: str) -> Snapshot:
             if METADATA not in archive.namelist():
                 raise damaged(path, 0, f"there is no {METADATA!r} in it")
             metadata = archive.read(METADATA)
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, ValueError, OSError) as error:
         raise damaged(path, 0, f"no whole zip: {error}") from None
 
     def parse() -> Snapshot:

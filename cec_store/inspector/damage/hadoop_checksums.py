@@ -31,7 +31,9 @@ def hadoop_mismatch(folder: Folder, name: str) -> tuple[int, str] | None:
     if not piece or len(sums) != pieces * _CRC_BYTES:
         return 0, "its hidden file of checksums is for a file of another length"
     for start in range(0, pieces, _READ_PIECES):
-        data = memoryview(folder.read(name, start * piece, _READ_PIECES * piece))
+        data = memoryview(
+            folder.read(name, start * piece, min(_READ_PIECES * piece, size - start * piece))
+        )
         for number in range(start, min(start + _READ_PIECES, pieces)):
             at = (number - start) * piece
             due = int.from_bytes(sums[_CRC_BYTES * number : _CRC_BYTES * (number + 1)], "big")

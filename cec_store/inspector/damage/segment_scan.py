@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from cec_store.errors import CecError, StorageError, Unreadable
+from cec_store.errors import CecError, StorageError
 from cec_store.format.bodies import decode_body
 from cec_store.format.frame import (
     FRAME_HEADER_BYTES,
@@ -91,11 +91,12 @@ class SegmentScan(SegmentFile):
         """The segment; ``None`` where it is missing or its disk cannot be read.
 
         Raises:
-            Unreadable: this user may not read it.
+            Unreadable, CredentialsRefused: this user may not read it.
+            StoreUnreachable: its store does not answer.
         """
         try:
             return cls(folder, segment_id)
-        except Unreadable:
+        except (PermissionError, ConnectionError):  # rights, credentials, a store without answer
             raise
         except (FileNotFoundError, CecError):
             return None
@@ -106,7 +107,7 @@ class SegmentScan(SegmentFile):
             return b""
         try:
             return self._folder.read(self.name, byte, size)
-        except Unreadable:
+        except (PermissionError, ConnectionError):  # rights, credentials, a store without answer
             raise
         except (StorageError, FileNotFoundError):
             return b""  # an unreadable disk block, or trimmed by now: as if cut

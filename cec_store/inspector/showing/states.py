@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -60,13 +61,22 @@ class PlaceRows:
     logs: list[LogRows]
     read: Callable[[Log], Batches] = field(repr=False)
 
-    def batches(self, done: Callable[[], object] = lambda: None) -> Batches:
-        """One log after the other; of one that cannot be read, what came before."""
+    def batches(
+        self, done: Callable[[], object] = lambda: None, limit: int | None = None
+    ) -> Batches:
+        """One log after the other, up to ``limit`` rows; of one that cannot be read, what came
+        before.
+        """
+        left = sys.maxsize if limit is None else limit
         for log_rows in self.logs:
             try:
-                for batch in self.read(log_rows.log):
-                    log_rows.rows += batch.num_rows
-                    yield batch
+                for batch in self.read(log_rows.log) if left else ():
+                    some = batch.slice(0, left)
+                    left -= some.num_rows
+                    log_rows.rows += some.num_rows
+                    yield some
+                    if not left:
+                        break
             except (CecError, FileNotFoundError) as error:
                 if isinstance(error, OutOfRange) and log_rows.log.operator is None:
                     raise  # else it is the checkpoint that says it is there

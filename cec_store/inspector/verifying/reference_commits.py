@@ -48,6 +48,8 @@ class CommitChecks:
         """True as long as every commit could be read."""
         self._log_id: bytes | None = None
         self._before: ReferenceObject | None = None
+        self._floor = 0
+        """Number of the commit below which others may be deleted."""
         self._mark = CommitMark(store)
 
     def check(self) -> None:
@@ -56,6 +58,7 @@ class CommitChecks:
         if not commits and self._mark.newest() is None:
             raise NotAQueue(f"{self._store.url}: no commit is left in {LOG_FOLDER}/")
         numbers = _numbers_due(commits)
+        self._floor = floor_of(max(commits, default=0))
         objects = (Wanted(commit_object_name(number)) for number in numbers)
         # Close it here: otherwise Python's garbage collector may join its threads at any moment.
         with closing(read_all(self._store, objects)) as read:
@@ -91,6 +94,9 @@ class CommitChecks:
 
     def _take_commit(self, number: int, data: Read) -> None:
         name = commit_object_name(number)
+        if isinstance(data, FileNotFoundError) and 0 < number < self._floor:
+            self.state = self._before = None  # whoever cleans up has deleted it since the listing
+            return
         decoded = self._decoded(name, number, data)
         if decoded is None:
             self.state = self._before = None
@@ -167,6 +173,8 @@ class CommitChecks:
                 self.notes.append(Note(self._mark.path, 0, what))
             return
         for number in range(commits, mark.segment_id + 1):
+            if self._is_there(number):  # made since the listing
+                continue
             what = f"the object is missing: {self._mark.path} says that the queue had it"
             self._fault("commit-missing", commit_object_name(number), 0, what)
             self.is_all_known = False
@@ -174,6 +182,13 @@ class CommitChecks:
         if before and before.number == mark.segment_id and before.salt != mark.salt:
             what = f"it is another commit than the one that {self._mark.path} names"
             self._fault("commit-record", commit_object_name(before.number), 0, what)
+
+    def _is_there(self, number: int) -> bool:
+        try:
+            self._store.size(commit_object_name(number))
+        except FileNotFoundError:
+            return False
+        return True
 
     def _ask_as_readers_do(self) -> None:
         try:

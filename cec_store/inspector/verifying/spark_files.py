@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 
 from cec_store.connectors.spark.checkpoint.layout import (
@@ -52,6 +52,7 @@ class SparkFiles:
         self._checkpoint = checkpoint
         self._logs = logs
         self.faults: list[Fault] = []
+        self._known: set[Fault] = set()
         self.notes: list[Note] = []
         self.batches: list[int] = []
         """Committed ones of which the offsets are kept, ascending."""
@@ -108,9 +109,7 @@ class SparkFiles:
         """Operator, partition and store of all that there have to be, in order."""
         counted = self._partitions.get(self.batches[-1]) if self.batches else None
         due = {
-            (operator, store): schema.partitions
-            if schema.is_one_key or counted is None
-            else counted
+            (operator, store): schema.due_partitions(counted)
             for (operator, store), schema in self.schemas.items()
         }
         due |= dict.fromkeys(self._with_variables, counted or 0)
@@ -140,7 +139,8 @@ class SparkFiles:
             self.notes.append(note)
 
     def _add(self, fault: Fault) -> None:
-        if fault not in self.faults:
+        if fault not in self._known:
+            self._known.add(fault)
             self.faults.append(fault)
 
     def _try(self, kind: str, name: str, read: Callable[[], object]) -> None:
@@ -214,28 +214,25 @@ class SparkFiles:
     def _check_gaps(self, logged: list[int], committed: list[int]) -> None:
         """Spark deletes from the oldest on, and commits a batch before it begins the next."""
         newest = max([*logged, *committed], default=-1)
-        for batch in self._missing(OFFSETS, {*logged}, min(logged, default=0), newest + 1):
-            what = f"batch {batch} is missing here"
+        for run in self._missing(OFFSETS, {*logged}, min(logged, default=0), newest + 1):
+            name, what = f"{OFFSETS}/{run[0]}", _missing_text(run)
             if self._logs:
-                self._fault("spark-offsets", f"{OFFSETS}/{batch}", 0, what)
+                self._fault("spark-offsets", name, 0, what)
             else:  # without state Spark may be told to write them only now and then
-                path = f"{self._checkpoint.path}/{OFFSETS}/{batch}"
-                self.notes.append(Note(path, 0, what))
+                self.notes.append(Note(f"{self._checkpoint.path}/{name}", 0, what))
         # The last batch that was begun need not be committed yet.
         first = min([*committed, *logged[:1]], default=0)
-        for batch in self._missing(COMMITS, {*committed}, first, newest):
-            what = f"batch {batch} is missing here"
-            self._fault("spark-commits", f"{COMMITS}/{batch}", 0, what)
+        for run in self._missing(COMMITS, {*committed}, first, newest):
+            self._fault("spark-commits", f"{COMMITS}/{run[0]}", 0, _missing_text(run))
 
-    def _missing(self, name: str, present: set[int], first: int, end: int) -> list[int]:
-        """Batches that are not there; looked at again, as a query may be running."""
-        missing = sorted({*range(first, end)} - present)
+    def _missing(self, name: str, present: set[int], first: int, end: int) -> list[range]:
+        """Runs of batches that are not there; looked at again, as a query may be running."""
+        runs = [*_runs_missing(present, first, end)]
         folder = self._checkpoint.folder.folder(name)
-        if not missing or not folder.exists():
-            return missing
+        if not runs or not folder.exists():
+            return runs
         now = _numbers(folder.names())
-        oldest = min(now, default=end)
-        return [batch for batch in missing if batch not in now and (batch > oldest or not now)]
+        return [*_runs_missing({*present, *now}, max(first, min(now, default=first)), end)]
 
     # -- checksums ----------------------------------------------------------------------------
 
@@ -332,3 +329,21 @@ def _schema_folders(operator: FolderTree, store: str) -> Iterator[FolderTree]:
         of_store = inside[store].folders() if store in inside else {}
         if METADATA_FOLDER in of_store:
             yield of_store[METADATA_FOLDER]
+
+
+def _runs_missing(present: Collection[int], first: int, end: int) -> Iterator[range]:
+    """Yield the stretches of numbers from ``first`` to below ``end`` that are not there.
+
+    A file may have any number, so that they are never gone through one by one.
+    """
+    for number in (*sorted(n for n in present if first <= n < end), end):
+        if number > first:
+            yield range(first, number)
+        first = number + 1
+
+
+def _missing_text(run: range) -> str:
+    """Return text for a stretch of batches that are not there."""
+    if len(run) == 1:
+        return f"batch {run[0]} is missing here"
+    return f"batches {run[0]} to {run[-1]} are missing here"

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from cec_store.errors import SchemaMismatch
 from cec_store.format.columns import Ints
 from cec_store.operators.aggregate.accumulators import Accumulators
 from cec_store.operators.aggregate.slots import ClosedWindows, InputRows
@@ -14,6 +15,7 @@ from cec_store.operators.aggregate.windows import TimeWindow
 from cec_store.operators.contract import NO_SLOTS
 from cec_store.operators.keys.encoder import KeyWords
 from cec_store.operators.keys.words import WordTable
+from cec_store.values import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US
 
 
 class TimeSlots(WatermarkSlots):
@@ -55,6 +57,7 @@ class TimeSlots(WatermarkSlots):
         timed, times_us = self._timed(rows)
         if not len(timed):
             return self.close(NO_SLOTS, NO_SLOTS)
+        self._check_ends(times_us)
         if self.watermark_us is not None:
             times_us = np.append(self.watermark_us, times_us)
         marks_us = np.maximum.accumulate(times_us)[-len(timed) :]
@@ -88,6 +91,16 @@ class TimeSlots(WatermarkSlots):
         key = self.keys.words(rows.groups, insert=False).take(at).with_word(starts_us)
         codes = self.keys.lookup_words(key)
         self.fold_restored(np.where(codes >= 0, codes + 1, -1), at, rows)
+
+    def _check_ends(self, times_us: Ints) -> None:
+        """Raise :class:`SchemaMismatch` where a window would reach beyond 64 bits."""
+        reach_us = self._window.size_us + self._window.advance_us
+        low, high = MIN_TIMESTAMP_US + reach_us, MAX_TIMESTAMP_US - reach_us
+        if int(times_us.min()) < low or int(times_us.max()) > high:
+            raise SchemaMismatch(
+                "event time: the windows of a time reach beyond 64 bits of microseconds since "
+                "1970; mend the row, or make it null, which leaves it out of all windows"
+            )
 
     def _due(self, watermark_us: int) -> Ints:
         """Slots of open windows that end at or before the watermark."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from cec_store.format.columns import Ints, flags_of, values_of
@@ -146,7 +147,9 @@ class KeyEncoder:
                 columns.append(fixed_column(field.type, mine, valid))
             else:
                 values = dictionary.values(mine[0], valid)
-                columns.append(values.cast(field.type))
+                # Bytes of a string may be any: docs/format.md §6.
+                as_they_are = pc.CastOptions(field.type, allow_invalid_utf8=True)
+                columns.append(values.cast(options=as_they_are))
         return pa.StructArray.from_arrays(columns, fields=list(self.schema))
 
     def wants_trim(self, live_count: int) -> bool:

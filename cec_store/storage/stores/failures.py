@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -41,6 +42,8 @@ class Failure(Enum):
     OTHER = auto()
 
 
+_SECRET = re.compile(r"(?i)\b(delegation|token|sig|signature|password|x-amz-[a-z-]+)=[^&\s'\")]+")
+"""A part of a URL that lets in whoever has it, as WebHDFS and signed URLs have them."""
 _OF_STATUS = {
     404: Failure.ABSENT,
     401: Failure.BAD_CREDENTIALS,
@@ -83,12 +86,21 @@ def failure_of(error: BaseException) -> Failure:
     return Failure.OTHER
 
 
+def reason_of(error: BaseException) -> str:
+    """Return the text of an error on one line, without what would let its readers in.
+
+    Texts of HTTP libraries have the URL that was asked for, and with it tokens that were given in
+    the environment.
+    """
+    return _SECRET.sub(r"\1=…", " ".join(str(error).split()) or type(error).__name__)
+
+
 def error_for(failure: Failure, place: str, error: BaseException, *, reading: bool) -> Exception:
     """Return the exception to raise for a failure that the caller does not handle itself.
 
     ``place`` is the URL that was asked for; ``reading`` is False for a call that writes.
     """
-    reason = " ".join(str(error).split()) or type(error).__name__
+    reason = reason_of(error)
     if failure is Failure.ABSENT:
         return FileNotFoundError(f"{place}: no such object")
     if failure is Failure.PASSING:

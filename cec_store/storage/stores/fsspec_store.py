@@ -13,6 +13,7 @@ from cec_store.storage.stores.failures import (
     chain_of,
     error_for,
     no_exclusive_create,
+    reason_of,
 )
 from cec_store.storage.stores.file_system import FileSystem
 from cec_store.storage.stores.retrying import Retries
@@ -100,7 +101,7 @@ class FsspecStore:
         last = Exception()
         for number in self._retries.turns():
             if number > 1:
-                _log.warning("%s: not made, attempt %d: %s", place, number, last)
+                _log.warning("%s: not made, attempt %d: %s", place, number, reason_of(last))
             try:
                 self._create_once(path, data)
                 return
@@ -214,7 +215,7 @@ class FsspecStore:
         last = Exception()
         for number in self._retries.turns():
             if number > 1:
-                _log.warning("%s: asked again, attempt %d: %s", place, number, last)
+                _log.warning("%s: asked again, attempt %d: %s", place, number, reason_of(last))
             try:
                 return call(self._file_system())
             except Exception as error:

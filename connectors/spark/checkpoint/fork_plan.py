@@ -15,12 +15,18 @@ from cec_store.connectors.spark.checkpoint.layout import (
     STATE,
     Checkpoint,
     StateFolder,
+    store_folder,
 )
 from cec_store.connectors.spark.checkpoint.source_logs import source_files
-from cec_store.connectors.spark.checkpoint.state_schema import VERSION_2
+from cec_store.connectors.spark.checkpoint.state_schema import (
+    VERSION_2,
+    has_variables,
+    read_state_schema,
+    state_partitions,
+)
 from cec_store.connectors.spark.checkpoint.variables import SCHEMAS
 from cec_store.connectors.spark.setup.settings import PROVIDER, PROVIDER_KEY
-from cec_store.errors import CorruptLog, NotAQueue, OutOfRange, StorageError
+from cec_store.errors import CecError, CorruptLog, NotAQueue, OutOfRange, StorageError
 from cec_store.state_logs.key_directories import directory_to
 from cec_store.state_logs.state_log import StateLog
 from cec_store.storage.folder import FolderTree
@@ -102,9 +108,28 @@ def _states(old: Checkpoint, batch: int) -> list[StateFolder]:
     for operator, partitions in (old.commit(batch).unique_ids or {}).items():
         listed_partitions = {state.partition for state in states if state.operator == operator}
         for lost in sorted({*range(len(partitions))} - listed_partitions):
-            path = f"{old.path}/{STATE}/{operator}/{lost}"
-            raise CorruptLog(path, 0, f"batch {batch} left state here, and the folder is missing")
+            raise _lost(f"{old.path}/{STATE}/{operator}/{lost}", batch)
+    for operator, store in sorted({(state.operator, state.store) for state in states}):
+        here = {state.partition for state in states if state.operator == operator}
+        for lost in sorted({*range(_due_partitions(old, batch, operator, store))} - here):
+            raise _lost(store_folder(old.operator_folder(operator), lost, store).path, batch)
     return states
+
+
+def _lost(path: str, batch: int) -> CorruptLog:
+    return CorruptLog(path, 0, f"batch {batch} left state here, and the folder is missing")
+
+
+def _due_partitions(old: Checkpoint, batch: int, operator: int, store: str) -> int:
+    """Number of partitions that a store had after a batch; 0 where Spark has not noted it."""
+    folder = old.operator_folder(operator)
+    try:
+        counted = state_partitions(old.offsets(batch).conf)
+        if has_variables(folder):
+            return counted or 0
+        return read_state_schema(folder, store).due_partitions(counted)
+    except (CecError, ValueError):  # what it has noted cannot be read, and may be nothing
+        return 0
 
 
 def _version(old: Checkpoint, batch: int, state: StateFolder) -> int | str:

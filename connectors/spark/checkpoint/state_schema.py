@@ -118,6 +118,10 @@ class StateSchema:
         """All rows have one key, as with a limit: one task has them, and the others never run."""
         return all(pa.types.is_null(field.type) for field in self.key)
 
+    def due_partitions(self, counted: int | None) -> int:
+        """Number of partitions that have to be there; ``counted``: by the offset log of a batch."""
+        return self.partitions if self.is_one_key or counted is None else counted
+
 
 def read_state_schema(operator_folder: FolderTree, store: str) -> StateSchema:
     """The schema of one of an operator's stores.

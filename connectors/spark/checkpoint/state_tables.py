@@ -176,9 +176,17 @@ def _side(table: pa.Table) -> pa.Table:
 
 def side_type(stored: pa.StructType, name: str) -> pa.StructType:
     """Return the type of a join's waiting key or value, without the column that Spark adds."""
-    if name == "value" and stored[-1].name != "matched":  # as in the first of Spark's formats
+    if name == "value" and not _is_flag(stored):  # as in the first of Spark's formats
         return stored
     return pa.struct(list(stored)[:-1])
+
+
+def _is_flag(stored: pa.StructType) -> bool:
+    """Return True if the last column is Spark's own `matched`, which a row may have as well."""
+    *others, last = stored
+    base, _, number = last.name.rpartition("_")
+    is_second = base == "matched" and number.isdigit() and "matched" in {f.name for f in others}
+    return pa.types.is_boolean(last.type) and (last.name == "matched" or is_second)
 
 
 def side_column(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:

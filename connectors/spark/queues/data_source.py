@@ -7,7 +7,7 @@ from pyspark.sql.types import StructType
 
 from cec_store.connectors.spark.queues.sink import BatchSink, StreamSink
 from cec_store.connectors.spark.queues.source import BatchSource, StreamSource
-from cec_store.connectors.spark.queues.spark_types import spark_schema
+from cec_store.connectors.spark.queues.spark_types import check_asked, spark_schema
 from cec_store.partitioned.read_options import parse, parse_for_columns
 from cec_store.partitioned.reading import columns_of
 from cec_store.storage.paths import is_url
@@ -35,12 +35,14 @@ class CecDataSource(spark.DataSource):
         return spark_schema(columns_of(parse_for_columns(self.options)))
 
     def reader(self, schema: StructType) -> spark.DataSourceReader:
+        check_asked(schema, self.schema())
         return BatchSource(parse(self.options, is_stream=False), schema)
 
     def streamReader(self, schema: StructType) -> spark.DataSourceStreamReader:
         options = parse(self.options, is_stream=True)
         if options.follow_checkpoint is not None:
             raise ValueError("followCheckpoint is for the source of the jar, and not in Python")
+        check_asked(schema, self.schema())
         return StreamSource(options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> spark.DataSourceWriter:

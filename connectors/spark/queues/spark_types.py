@@ -111,6 +111,39 @@ def _for_spark(kind: pa.DataType) -> pa.DataType:
     return _WIDER.get(kind, kind)
 
 
+_TAKEN_AS = {
+    "tinyint": {"smallint", "int", "bigint", "double"},
+    "smallint": {"int", "bigint", "double"},
+    "int": {"bigint", "double"},
+    "float": {"double"},
+}
+"""Types that a reader may ask for in the place of a queue's; each value is the same in them."""
+
+
+def check_asked(asked: DataType, stored: DataType, place: str = "") -> None:
+    """Check that a reader asks for columns that are there, in types that have all of their values.
+
+    Raises:
+        SchemaMismatch: it does not; names the column.
+    """
+    if isinstance(asked, StructType) and isinstance(stored, StructType):
+        known = {field.name: field.dataType for field in stored}
+        for field in asked:
+            if field.name not in known:
+                raise SchemaMismatch(f"{place}{field.name}: not in the queue; it has {[*known]}")
+            check_asked(field.dataType, known[field.name], f"{place}{field.name}.")
+    elif isinstance(asked, ArrayType) and isinstance(stored, ArrayType):
+        check_asked(asked.elementType, stored.elementType, f"{place}element.")
+    elif isinstance(asked, MapType) and isinstance(stored, MapType):
+        check_asked(asked.keyType, stored.keyType, f"{place}key.")
+        check_asked(asked.valueType, stored.valueType, f"{place}value.")
+    else:
+        kind, stored_kind = asked.simpleString(), stored.simpleString()
+        if kind != stored_kind and kind not in _TAKEN_AS.get(stored_kind, ()):
+            column = place.rstrip(".")
+            raise SchemaMismatch(f"{column}: {stored_kind} in the queue, {kind} asked for")
+
+
 def fit(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """The batch in these very types, for who takes nothing else; by position."""
     if batch.schema.equals(schema):

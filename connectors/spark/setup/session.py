@@ -22,8 +22,11 @@ from cec_store.connectors.spark.setup.settings import (
     PACKAGES,
     PLUGIN,
     PLUGINS,
+    PREFIX,
     PROVIDER,
     PUSHDOWN_KEY,
+    SETTINGS,
+    TARGETS,
     check_names,
 )
 from cec_store.errors import CompilationFailed, SparkUnavailable
@@ -142,14 +145,17 @@ def apply(
             replicas, a session that began without them.
     """
     options: dict[str, Any] = dict(getattr(builder, "_options", {}))
-    check_names({**options, **settings})
+    defaults = default_properties(variables)
+    ours = {name: value for name, value in defaults.items() if name.startswith(PREFIX)}
+    check_names({**ours, **options, **settings})
     if PLUGINS in settings:
         _check_no_context_runs()
     prepare_variables(variables)
     jar = settings[JARS]
     _add_to_running_jvm(jar, variables)
-    # What a builder sets hides the same name in spark-defaults.conf.
-    defaults = default_properties(variables)
+    _forget_other_targets(settings)
+    # What a builder sets hides the same name in spark-defaults.conf, and in spark-submit's words.
+    defaults |= _submitted(variables)
     inherited = options.get(JARS) or defaults.get(JARS, "")
     for name in (PLUGINS, EXTENSIONS):
         if name in settings:
@@ -163,6 +169,39 @@ def apply(
     for name, value in {**settings, JARS: with_jar(str(inherited), jar)}.items():
         builder.config(name, value)  # type: ignore[attr-defined]
     return builder
+
+
+def _submitted(variables: Variables) -> dict[str, str]:
+    """Return the settings that spark-submit has or will have, where a JVM runs those that it has.
+
+    pyspark sets a builder's options over them.
+    """
+    from pyspark import SparkContext
+
+    if SparkContext._jvm is None:
+        return submitted_settings(variables.get(SUBMIT, ""))
+    conf: Any = SparkContext._jvm.SparkConf(True)
+    names = (JARS, PLUGINS, EXTENSIONS)
+    return {name: value for name in names if (value := conf.get(name, ""))}
+
+
+def _forget_other_targets(settings: dict[str, str]) -> None:
+    """Take back what an earlier call in this process has set as the extent's target.
+
+    A session that is asked for again gets new settings and loses none, and its JVM keeps those that
+    it was started with: two targets would be refused once a query starts.
+    """
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    targets = {PREFIX + setting.name for setting in SETTINGS if setting.keyword in TARGETS}
+    if not targets & settings.keys() or SparkContext._jvm is None:
+        return
+    running = SparkSession.getActiveSession()
+    for name in targets - settings.keys():
+        SparkContext._jvm.java.lang.System.clearProperty(name)
+        if running is not None:
+            running.conf.unset(name)
 
 
 def _warn_of_mount(checkpoints: str) -> None:

@@ -190,7 +190,7 @@ WITHOUT_EFFECT = (
 )
 """Settings of Spark's own stores that change nothing, as `rocksdb.…` do; SparksSettings.scala."""
 _IN_MEMORY = "spark.sql.streaming.maxBatchesToRetainInMemory"
-_TARGETS = ("recovery_time_s", "extent_factor", "extent_max_records")
+TARGETS = ("recovery_time_s", "extent_factor", "extent_max_records")
 
 
 def spark_settings(given: Mapping[str, object]) -> dict[str, str]:
@@ -204,7 +204,7 @@ def spark_settings(given: Mapping[str, object]) -> dict[str, str]:
         if keyword not in by_keyword:
             raise ValueError(f"{keyword} is no setting{_suggestion(keyword, by_keyword)}")
     chosen = {keyword: value for keyword, value in given.items() if value is not None}
-    targets = [keyword for keyword in _TARGETS if keyword in chosen]
+    targets = [keyword for keyword in TARGETS if keyword in chosen]
     if len(targets) > 1:
         raise ValueError(f"{' and '.join(targets)} each bound the extent: give one of them")
     return {
@@ -239,7 +239,7 @@ def check_names(names: Iterable[str]) -> None:
         ValueError: a misspelt name, with the one that was probably meant, or two targets.
     """
     names = set(names)
-    targets = [s.name for s in SETTINGS if s.keyword in _TARGETS and PREFIX + s.name in names]
+    targets = [s.name for s in SETTINGS if s.keyword in TARGETS and PREFIX + s.name in names]
     if len(targets) > 1:
         raise ValueError(f"{' and '.join(targets)} each bound the extent: give one of them")
     known = {PREFIX + setting.name for setting in SETTINGS}

@@ -37,6 +37,7 @@ from cec_store.storage import local_files, trees
 from cec_store.storage.local import LocalFolder
 from support.places.checkpoints import JOIN, Made, began_us, tree_of, write
 from support.places.key_directories import write_directory
+from support.places.made_checkpoints import grown
 from support.places.state_logs import Commit, Writer, contents, grow
 
 FORMATS = [1, 2]
@@ -412,6 +413,18 @@ def test_a_lost_partition_is_refused(tmp_path: Path) -> None:
     shutil.rmtree(made.path / "state" / "0" / "2")
     with pytest.raises(CorruptLog, match=r"state/0/2: .*the folder is missing"):
         fork(made.path, tmp_path / "new", batch=2)
+
+
+@pytest.mark.parametrize("format", [1, 2])
+def test_a_partition_that_spark_has_noted_and_is_lost_is_refused(
+    format: int, tmp_path: Path
+) -> None:
+    """The last one, so that nothing else speaks of it with checkpoint format V1."""
+    grown_one, _, _ = grown(tmp_path / "checkpoint", format=format, partitions=3)
+    shutil.rmtree(grown_one.folder(2))
+    with pytest.raises(CorruptLog, match=r"state/0/2: .*the folder is missing"):
+        fork(grown_one.path, tmp_path / "new", batch=5)
+    assert not (tmp_path / "new").exists()
 
 
 def test_a_moment_that_is_no_longer_kept_is_refused(made: Made, tmp_path: Path) -> None:

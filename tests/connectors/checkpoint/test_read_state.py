@@ -474,3 +474,18 @@ def test_reading_imports_no_spark_and_writes_nothing(tmp_path: Path) -> None:
     )
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
     assert {path: path.stat().st_mtime_ns for path in sorted(tmp_path.rglob("*"))} == before
+
+
+@pytest.mark.parametrize("format", [1, 2])
+def test_a_column_named_matched_is_a_rows_own(tmp_path: Path, format: int) -> None:
+    """Spark adds one of its own behind it, by the same name."""
+    key = pa.struct([("field0", pa.string()), ("index", pa.int64())])
+    value = pa.struct([("user", pa.string()), ("matched", pa.int64()), ("matched", pa.bool_())])
+    stores = tuple(
+        f"{s}-{of}" for s in ("left", "right") for of in ("keyToNumValues", "keyWithIndexToValue")
+    )
+    made = MadeCheckpoint(tmp_path, key, value, stores, partitions=1, format=format)
+    made.batch({("ann", 0): ("ann", 4, True)})
+    made.close()
+    found = read_state(tmp_path, store="left").schema.field("value").type
+    assert found == pa.struct([("user", pa.string()), ("matched", pa.int64())])

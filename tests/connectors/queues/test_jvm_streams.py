@@ -1,6 +1,7 @@
 """Streams of the source in the JVM: each row once, whatever batches, restarts and consumers."""
 
 import json
+import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -118,6 +119,53 @@ def test_a_consumer_whose_records_are_gone_is_lost_data(spark: Any, tmp_path: Pa
     assert "trimmed" in said
     found = drain(spark, path, tmp_path / "c", failOnDataLoss="false", **options)
     assert [n for batch in found for n in batch] == list(range(300, 400))
+
+
+def test_a_query_that_failed_in_its_first_batch_begins_where_it_began(
+    spark: Any, tmp_path: Path
+) -> None:
+    """Its options say "latest", which is another place by the time it is restarted."""
+    path, checkpoint = tmp_path / "q", tmp_path / "c"
+    write(path, 0, 50)
+    rows = spark.readStream.format(FORMAT).option("startingOffsets", "latest").load(str(path))
+
+    def fails(*_: Any) -> None:
+        raise RuntimeError("not this time")
+
+    writer = rows.writeStream.foreachBatch(fails).option("checkpointLocation", str(checkpoint))
+    refused(writer.start().processAllAvailable)
+    write(path, 50, 100)
+    found = drain(spark, path, checkpoint)
+    assert sorted(n for batch in found for n in batch) == list(range(50, 150))
+
+
+def test_a_beginning_of_a_newer_release_is_refused_by_name(spark: Any, tmp_path: Path) -> None:
+    write(tmp_path / "q", 0, 50)
+    drain(spark, tmp_path / "q", tmp_path / "c")
+    shutil.rmtree(tmp_path / "c" / "offsets")
+    shutil.rmtree(tmp_path / "c" / "commits")
+    (tmp_path / "c" / "sources" / "0" / ".0.crc").unlink()
+    (tmp_path / "c" / "sources" / "0" / "0").write_text("v2\n{}")
+    said = refused(lambda: drain(spark, tmp_path / "q", tmp_path / "c"))
+    assert "sources/0/0: it begins with 'v2', not with v1" in said
+
+
+def test_a_consumer_needs_nothing_that_its_query_has_done(spark: Any, tmp_path: Path) -> None:
+    """What it acknowledged last was lost, and the queue was trimmed up to there."""
+    path, kept = tmp_path / "q", tmp_path / "kept"
+    options = {"startingOffsets": "earliest", "consumer": "hourly"}
+    for first in (0, 100):
+        write(path, first, 100)
+        drain(spark, path, tmp_path / "c", **options)
+        if not first:
+            shutil.copytree(path / "consumers", kept)
+    with open_queue(path, "a", partitions=2) as queue:
+        assert queue.trim(before=queue.ends()) == queue.ends()
+    shutil.rmtree(path / "consumers")
+    shutil.copytree(kept, path / "consumers")
+    write(path, 200, 100)
+    found = drain(spark, path, tmp_path / "c", **options)
+    assert sorted(n for batch in found for n in batch) == list(range(200, 300))
 
 
 def test_progress_tells_how_far_behind_a_query_is(spark: Any, tmp_path: Path) -> None:

@@ -305,6 +305,24 @@ def test_submit_arguments_and_python_are_set_in_the_environment(
     assert Path(settings["PYSPARK_PYTHON"]).exists()
 
 
+def test_what_was_submitted_stays_as_well(tmp_path: Path, builder: Any) -> None:
+    """pyspark sets the builder's settings over those of the command line."""
+    others = {JARS: "/opt/udfs.jar", EXTENSIONS: "com.example.E", PLUGINS: "com.example.P"}
+    words = " ".join(f"--conf {name}={value}" for name, value in others.items() if name != JARS)
+    arguments = f"--jars {others[JARS]} {words} pyspark-shell"
+    chosen = session_settings(JAR, spark_settings({"replicas": 1}))
+    apply(builder, chosen, variables(tmp_path, PYSPARK_SUBMIT_ARGS=arguments))
+    for name, other in others.items():
+        assert builder._options[name].split(",") == [other, chosen[name]]
+
+
+def test_settings_of_spark_defaults_are_checked_too(tmp_path: Path, builder: Any) -> None:
+    (tmp_path / "spark-defaults.conf").write_text(f"{PREFIX}recoveryTimeMs 2000\n")
+    chosen = {**CHOSEN, **spark_settings({"extent_factor": 3})}
+    with pytest.raises(ValueError, match="give one of them"):
+        apply(builder, chosen, variables(tmp_path, SPARK_CONF_DIR=str(tmp_path)))
+
+
 def test_builder_with_another_target_is_refused(tmp_path: Path, builder: Any) -> None:
     builder.config(PREFIX + "extentFactor", "3")
     with pytest.raises(ValueError, match="give one of them"):

@@ -88,6 +88,23 @@ def test_unions_come_back() -> None:
     proven(records_of(schema, {"v": union, "w": pa.array(["again"] * ROWS)}))
 
 
+def test_what_has_a_union_is_compressed_as_a_whole() -> None:
+    """Of one that it has read pyarrow does not compress every batch."""
+    turns = np.arange(10_000)
+    union = pa.UnionArray.from_dense(
+        pa.array(turns % 1, pa.int8()), pa.array(turns, pa.int32()), [pa.array(turns)]
+    )
+    listed = pa.ListArray.from_arrays(pa.array([*turns, len(turns)], pa.int32()), union)
+    for column, codec in (
+        (pa.array(turns), Codec.COLUMNS),
+        (union, Codec.ZSTD),
+        (listed, Codec.ZSTD),
+    ):
+        schema = RecordSchema(pa.schema([("v", column.type)]))
+        body = encode_columns(records_of(schema, {"v": column}), 1)
+        assert body.codec is codec
+
+
 @pytest.mark.parametrize("name", VALUES)
 def test_fields_are_numbered_as_arrow_numbers_its_nodes(name: str) -> None:
     kind, values = VALUES[name]

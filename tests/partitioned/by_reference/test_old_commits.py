@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -196,6 +197,35 @@ def test_verify_asks_for_no_commit_that_may_be_deleted(
     assert next((fault.kind, fault.path) for fault in checks.faults) == (
         "commit-missing", f"{store.url}/{lost}",
     )  # fmt: skip
+
+
+def test_verify_misses_no_commit_that_is_deleted_meanwhile(tmp_path: Path, history: Any) -> None:
+    write_old(tmp_path, history[0])
+    log = ReferenceLog(LocalStore(str(tmp_path)))
+    log.note(log.open())
+    store = Cleaned(str(tmp_path), lambda: delete_commits(log, log.open()))
+    checks = CommitChecks(store)
+    checks.check()
+    assert store.deleted == FLOOR
+    assert checks.faults == []
+    assert checks.state is not None
+    assert held(checks.state) == held(history[1][COMMITS])
+
+
+class Cleaned(LocalStore):
+    """One whose writer cleans up while somebody reads the commits."""
+
+    def __init__(self, path: str, clean: Callable[[], int]) -> None:
+        super().__init__(path)
+        self._clean = clean
+        self._reads = 0
+        self.deleted = 0
+
+    def read(self, name: str, byte: int = 0, size: int | None = None) -> bytes:
+        self._reads += name.endswith(".commit")
+        if self._reads == 300 and not self.deleted:
+            self.deleted = self._clean()
+        return super().read(name, byte, size)
 
 
 @pytest.mark.parametrize("number", [0, 100, COMMITS])

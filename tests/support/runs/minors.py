@@ -46,7 +46,7 @@ _OF_PROGRAMS = (
     "connectors/queues/test_jvm_logs.py",
 )  # fmt: skip
 _OF_PYTHON_SOURCES = (
-    "connectors/queues/test_python_sink.py",
+    "connectors/queues/test_python_side.py",
     "connectors/queues/test_queue.py",
     "connectors/queues/test_faults.py",
     "connectors/queues/test_relative_paths.py",

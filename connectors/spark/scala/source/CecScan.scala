@@ -86,7 +86,7 @@ private[cecstore] final class CecScan(
     val session = SparkSession.active
     val following = options.followCheckpoint.map(primary =>
       new Following(primary, checkpoint, session, session.sessionState.newHadoopConf()))
-    new CecStream(queue, options, wanted.copy(areAllRead = false), following)
+    new CecStream(queue, options, wanted.copy(areAllRead = false), new Beginning(checkpoint, session.sessionState.newHadoopConf()), following)
   }
 
   override def planInputPartitions(): Array[InputPartition] = SparkErrors.told {

@@ -66,7 +66,7 @@ private[cecstore] object QueueOffset {
  * @param following another driver, whose batches are taken for as long as it is at work
  */
 private[cecstore] final class CecStream(
-    opened: ReadableQueue, options: SourceOptions, wanted: Wanted, following: Option[Following] = None)
+    opened: ReadableQueue, options: SourceOptions, wanted: Wanted, beginning: Beginning, following: Option[Following] = None)
     extends MicroBatchStream with SupportsTriggerAvailableNow with ReportsSourceMetrics with Logging {
   private var queue = opened
   /** Commits of positions that were given out or proven here: from there on the queue is followed. */
@@ -85,9 +85,9 @@ private[cecstore] final class CecStream(
     for (primary <- options.followCheckpoint) throw new CecLogException(
       s"followCheckpoint=$primary: whoever follows goes on from a copy of that checkpoint, which spark.follow(session, " +
         "primary, checkpoint) makes before the query starts", named = Map("checkpoint" -> primary))
-    val start = available.starting(options)
-    hold(start)
-    position(start)
+    val start = beginning.kept(position(available.starting(options)))
+    if (start.queue == queue.id) hold(start.offsets, Map.empty)
+    start
   }
 
   private def available: AvailableOffsets =
@@ -173,7 +173,7 @@ private[cecstore] final class CecStream(
     // must be held before it acknowledges.
     val before = QueueOffset.of(start)
     val begin = available.resumed(before)
-    hold(shown(begin))
+    hold(shown(begin), done = shown(begin))
     commit(QueueOffset(queue.id, begin))
     val reached = target.fold(queue.ends)(until => queue.ends.map { case (n, _) => n -> until.getOrElse(n, begin(n)) })
     // A writer may have yet to show again what was read before a power cut.
@@ -224,10 +224,15 @@ private[cecstore] final class CecStream(
   private def shown(offsets: Map[Int, Long]): Map[Int, Long] =
     offsets.collect { case (n, offset) if queue.ends.contains(n) => n -> math.min(offset, queue.ends(n)) }
 
-  /** Act as the consumer that the options name. */
-  private def hold(start: Map[Int, Long]): Unit = for (name <- options.consumer if acknowledge.isEmpty) {
+  /**
+   * Act as the consumer that the options name.
+   *
+   * @param done offsets below which the query's checkpoint says that all was processed: the consumer needs nothing there, also where the
+   *             query has ended before it acknowledged them
+   */
+  private def hold(start: Map[Int, Long], done: Map[Int, Long]): Unit = for (name <- options.consumer if acknowledge.isEmpty) {
     val there = start.map { case (n, offset) => n -> math.max(offset, queue.firsts.getOrElse(n, 0L)) }
-    acknowledge = Some(queue.consumer(name, there, options.failOnDataLoss))
+    acknowledge = Some(queue.consumer(name, there, done, options.failOnDataLoss))
   }
 
   /** Everything below has been processed, and its effects are in the query's checkpoint. */

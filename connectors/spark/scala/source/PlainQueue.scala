@@ -18,7 +18,7 @@ private[cecstore] final class PlainQueue(override val path: String, override val
   override def ends: Map[Int, Long] = Map(0 -> log.end)
   override def segments(partition: Int): IndexedSeq[Segment] = if (partition == 0) log.segments else IndexedSeq.empty
 
-  override def consumer(name: String, start: Map[Int, Long], failOnDataLoss: Boolean): Map[Int, Long] => Unit =
+  override def consumer(name: String, start: Map[Int, Long], done: Map[Int, Long], failOnDataLoss: Boolean): Map[Int, Long] => Unit =
     throw new UnsupportedOperationException(s"${store.url}: consumer=$name: consumers of a queue without partitions " +
       "hold locks of its writer's machine: read it by format(\"cec_python\")")
 }

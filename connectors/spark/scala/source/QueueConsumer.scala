@@ -19,8 +19,9 @@ private[cecstore] final class ConsumerBehind(queue: String, consumer: String, wh
  * name later takes over from it. docs/format.md §11. For one thread.
  *
  * @param start where one that is new begins, by partition; elsewhere at the oldest record
+ * @param done offsets below which it needs nothing, whatever it has acknowledged
  */
-private[cecstore] final class QueueConsumer(store: Store, name: String, start: Map[Int, Long]) {
+private[cecstore] final class QueueConsumer(store: Store, name: String, start: Map[Int, Long], done: Map[Int, Long] = Map.empty) {
   import QueueConsumer._
 
   if (!Store.isName(name)) throw new RefusedOption("consumer",
@@ -88,9 +89,10 @@ private[cecstore] final class QueueConsumer(store: Store, name: String, start: M
         s"${said.effectsSaved(n)}, and the queue has them up to ${ends(n)}: an older copy of the queue was put back. " +
         "Drop the consumer and register it anew")
     }
-    said.effectsSaved.indices.find(n => said.effectsSaved(n) < oldest(n)).foreach { n =>
+    def needed(n: Int): Long = math.max(said.effectsSaved(n), done.getOrElse(n, 0L))
+    said.effectsSaved.indices.find(n => needed(n) < oldest(n)).foreach { n =>
       throw new ConsumerBehind(store.url, name, s"consumer '$name' needs records of partition $n from " +
-        s"${said.effectsSaved(n)} on, and the oldest is ${oldest(n)}: they were deleted, as the queue's retention or " +
+        s"${needed(n)} on, and the oldest is ${oldest(n)}: they were deleted, as the queue's retention or " +
         "a trim said. Drop the consumer and register it anew")
     }
   }
@@ -128,12 +130,12 @@ private[cecstore] object QueueConsumer extends Logging {
   private val random = new SecureRandom
 
   /** One of this name; anew where what it needs is gone and loss is allowed. */
-  def hold(store: Store, name: String, start: Map[Int, Long], failOnDataLoss: Boolean): QueueConsumer =
-    try new QueueConsumer(store, name, start) catch {
+  def hold(store: Store, name: String, start: Map[Int, Long], done: Map[Int, Long], failOnDataLoss: Boolean): QueueConsumer =
+    try new QueueConsumer(store, name, start, done) catch {
       case e: ConsumerBehind if !failOnDataLoss =>
         logWarning(s"cec: ${e.getMessage}; going on without what is missing")
         drop(store, name)
-        new QueueConsumer(store, name, start)
+        new QueueConsumer(store, name, start, done)
     }
 
   /** The queue keeps nothing for it any more. */

@@ -32,8 +32,9 @@ private[cecstore] trait ReadableQueue {
    * Act under a consumer's name, and get what acknowledges its effects: everything below these offsets.
    *
    * @param start where one that is new begins, by partition
+   * @param done offsets below which it needs nothing, whatever it has acknowledged
    */
-  def consumer(name: String, start: Map[Int, Long], failOnDataLoss: Boolean): Map[Int, Long] => Unit
+  def consumer(name: String, start: Map[Int, Long], done: Map[Int, Long], failOnDataLoss: Boolean): Map[Int, Long] => Unit
   /** The segments of a partition, in order. */
   def segments(partition: Int): IndexedSeq[Segment]
 
@@ -173,8 +174,8 @@ private[cecstore] final class ReferenceView private (override val path: String, 
   private def numbered(offsets: Array[Long]): Map[Int, Long] =
     offsets.zipWithIndex.map { case (offset, n) => n -> offset }.toMap
 
-  override def consumer(name: String, start: Map[Int, Long], failOnDataLoss: Boolean): Map[Int, Long] => Unit = {
-    val holder = QueueConsumer.hold(store, name, start, failOnDataLoss)
+  override def consumer(name: String, start: Map[Int, Long], done: Map[Int, Long], failOnDataLoss: Boolean): Map[Int, Long] => Unit = {
+    val holder = QueueConsumer.hold(store, name, start, done, failOnDataLoss)
     holder.acknowledge
   }
 

@@ -71,7 +71,14 @@ private[cecstore] final class AvailableOffsets(path: String, queue: String, firs
    * from the same offsets on where it has grown beyond them. Else raises QueueReplaced for a position of another queue
    * or of another history of this one, CecLogException for one that is trimmed or beyond the end.
    */
-  def resumed(position: QueueOffset): Map[Int, Long] = here(position, written)
+  def resumed(position: QueueOffset): Map[Int, Long] = {
+    val found = here(position, written)
+    if (position.queue == queue) firsts.toSeq.sorted.foreach { case (n, first) =>
+      if (first > 0 && !position.offsets.contains(n)) lose(
+        s"$path: partition $n, which was added since, begins at $first instead of 0: it is trimmed", new LostRows(path, n, _))
+    }
+    found
+  }
 
   /** Where a batch ends that ended so far, as `resumed`; and it must be shown. */
   def shown(position: QueueOffset): Map[Int, Long] = here(position, ends)
@@ -135,13 +142,14 @@ private[cecstore] object AvailableOffsets {
     val total = waiting.values.sum
     if (total <= recordsMax) ends.map { case (n, _) => n -> (start(n) + waiting(n)) }
     else {
-      var left = recordsMax
+      // One each first, so that small partitions get on beside large ones; where there are more of them than records, the fullest.
+      val some = waiting.toSeq.filter(_._2 > 0).sortBy { case (number, size) => (-size, number) }
+      val first = some.take(math.min(recordsMax, some.size.toLong).toInt).map(_._1).toSet
+      val (rest, left) = (recordsMax - first.size, total - first.size)
       TreeMap(waiting.toSeq: _*).map { case (number, size) =>
-        val share = (BigInt(recordsMax) * size / total).toLong
-        // Rounded up where it is below 1, so that small partitions get on as well.
-        val taken = math.min(left, math.max(share, math.min(size, 1L)))
-        left -= taken
-        number -> (start(number) + taken)
+        val one = if (first(number)) 1L else 0L
+        val share = if (left > 0) (BigInt(rest) * (size - one) / left).toLong else 0L
+        number -> (start(number) + one + share)
       }
     }
   }
