@@ -74,7 +74,7 @@ def _registered(
     except OutOfRange as error:
         if fail_on_data_loss:
             raise
-        _log.warning("%s; going on without what is missing", error)
+        _log.warning("%s; it is registered anew, where its reader goes on", error)
         drop(name)
         return register()
 

@@ -262,7 +262,7 @@ class StreamReader(QueueReader):
         available = self._available()
         begin, ends = available.resumed(start), available.ends
         # A recovery may end with this call: the consumer must be held before it acknowledges.
-        self._hold(self._shown(begin))
+        self._hold(self._shown(begin), is_done=True)
         self.acknowledge(Positions(self.queue.queue_id, begin))
         if self._last is not None:
             ends = {number: self._last.get(number, begin[number]) for number in ends}
@@ -304,9 +304,13 @@ class StreamReader(QueueReader):
             self._holding.close()
         super().close()
 
-    def _hold(self, start: Offsets) -> None:
-        """Act as the consumer that the options name; raises as :func:`.holding.hold`."""
+    def _hold(self, start: Offsets, *, is_done: bool = False) -> None:
+        """Act as the consumer that the options name; raises as :func:`.holding.hold`.
+
+        ``is_done``: the query's checkpoint says that all below was processed, so that the consumer
+        needs nothing there, also where the query has ended before it acknowledged it.
+        """
         name = self._options.consumer
         if name is not None and self._holding is None:
-            is_strict = self._options.fail_on_data_loss
+            is_strict = self._options.fail_on_data_loss and not is_done
             self._holding = hold(self.queue, name, start, fail_on_data_loss=is_strict)

@@ -2,7 +2,8 @@
 
 Spark's file source keeps a list of the files that it has met, one entry for each time that there
 were new ones: sources/I/K, and every tenth (by default) K.compact with all before it. The batch's
-offset says up to which K it reads. Kafka and the rate source keep one file, 0: where they began.
+offset says up to which K it reads. Kafka's, the rate source and ours keep one file, 0: where they
+began.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cec_store.connectors.spark.checkpoint.layout import Checkpoint
-from cec_store.connectors.spark.moving.state_job import asked, moving_of, reading
+from cec_store.connectors.spark.moving.state_job import asked, check_all_noted, moving_of, reading
 from cec_store.storage.paths import AnyPath
 from cec_store.storage.stores.folders import StorageOptions, folders_at
 
@@ -67,9 +67,9 @@ def compare(
     Raises:
         NotACheckpoint: one of them is none.
         OutOfRange: no batch is committed yet, or that one is not kept.
-        MoveRefused: they are of queries that keep other state.
+        MoveRefused: they are of queries that keep other state, or Spark has noted nothing of it.
         CorruptLog: what Spark wrote is damaged.
-        SparkUnavailable: the session has no jar of ours, or no driver of its own.
+        SparkUnavailable: the session has no jar of ours or no driver of its own, or the job failed.
 
     Examples:
         >>> spark.compare(session, "checkpoints/old", "checkpoints/totals").is_same
@@ -89,5 +89,7 @@ def compare(
         f"{first_checkpoint.path}, {second_checkpoint.path}",
         lambda: moving.compare(session._jsparkSession, *both),
     )
+    for each in (first_checkpoint, second_checkpoint):
+        check_all_noted(each, (store["operator"] for store in answer["stores"]))
     stores = tuple(StoreComparison(**store) for store in answer["stores"])
     return Comparison(first_checkpoint.path, first, second_checkpoint.path, second, stores)

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from cec_store.connectors.spark.checkpoint.layout import STATE, Checkpoint, store_folder
 from cec_store.connectors.spark.checkpoint.rewriting import hadoop_url
 from cec_store.connectors.spark.moving.plan import Plan
 from cec_store.connectors.spark.setup.session import has_source_of_jar
-from cec_store.errors import CorruptLog, MoveRefused, SparkUnavailable
+from cec_store.errors import CecError, CorruptLog, MoveRefused, SparkUnavailable
 from cec_store.storage.folder import FolderTree
 
 MOVING = "org.apache.spark.sql.cecstore.moving.Moving"
 _KEY_EXTRACTOR = "org.apache.spark.sql.execution.streaming.state.StatePartitionKeyExtractor"
 """`scala/moving` needs it, and is left out where a Spark lacks it."""
+_OF_THE_JOB = re.compile(
+    "cancell?ed|ExecutorLostFailure|OutOfMemoryError|No space left on device|"
+    "SparkContext was shut down|stopped SparkContext"
+)
+"""Words of an error after which nothing is known of what the job was to read."""
 
 
 def moving_of(session: Any) -> Any:
@@ -60,6 +66,7 @@ def asked(what: str, call: Callable[[], str]) -> dict[str, Any]:
     Raises:
         MoveRefused: it refuses; says why.
         CorruptLog: Spark cannot read what is there.
+        SparkUnavailable: the job failed by itself.
     """
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
@@ -67,10 +74,36 @@ def asked(what: str, call: Callable[[], str]) -> dict[str, Any]:
     try:
         answer: dict[str, Any] = json.loads(call())
     except (PySparkException, Py4JJavaError) as error:
-        raise CorruptLog(what, 0, f"Spark cannot read its state: {reason_of(error)}") from error
+        raise job_error(what, "Spark cannot read its state", error) from error
     if "refused" in answer:
         raise MoveRefused(f"{what}: {answer['refused']}")
     return answer
+
+
+def check_all_noted(old: Checkpoint, operators: Iterable[int]) -> None:
+    """Check that the operators of which Spark has noted what they keep are all that keep state.
+
+    Raises:
+        MoveRefused: one is none of them; what is noted would be taken for all.
+    """
+    state = old.folder.folder(STATE)
+    known = {str(operator) for operator in operators}
+    for operator in sorted(name for name in state.folders() if name.isdigit()):
+        if operator not in known:
+            raise MoveRefused(
+                f"{state.path}/{operator}: Spark has noted nothing of this operator: run a "
+                "batch of the query with the installed Spark first"
+            )
+
+
+def job_error(path: str, what: str, error: Exception) -> CecError:
+    """Return what to raise for a job that failed: damage only where the job has seen it."""
+    reason = reason_of(error)
+    if _OF_THE_JOB.search(str(error)):
+        return SparkUnavailable(
+            f"{path}: the job was not done, and nothing is known of the state: {reason}. Try again"
+        )
+    return CorruptLog(path, 0, f"{what}: {reason}")
 
 
 def reason_of(error: Exception) -> str:
@@ -107,13 +140,7 @@ class StateJob:
         if not state.exists():
             raise MoveRefused(f"{old.path}: its query keeps no state, so nothing has to be moved")
         stores = self._ask(self._moving.check, old.folder)["stores"]
-        known = {str(store["operator"]) for store in stores}
-        for operator in sorted(name for name in state.folders() if name.isdigit()):
-            if operator not in known:
-                raise MoveRefused(
-                    f"{state.path}/{operator}: Spark has noted nothing of this operator: run a "
-                    "batch of the query with the installed Spark first"
-                )
+        check_all_noted(old, (store["operator"] for store in stores))
         for store in stores:
             operator_folder = old.operator_folder(store["operator"])
             for partition in range(store["partitions"]):

@@ -8,8 +8,13 @@ from typing import Any
 import pyarrow as pa
 
 from cec_store.connectors.spark.checkpoint.layout import Checkpoint
-from cec_store.connectors.spark.moving.state_job import asked, moving_of, reading, reason_of
-from cec_store.errors import CorruptLog
+from cec_store.connectors.spark.moving.state_job import (
+    asked,
+    check_all_noted,
+    job_error,
+    moving_of,
+    reading,
+)
 from cec_store.state_logs.state_log import STORED
 
 
@@ -31,6 +36,7 @@ class StoredRows:
         answer = asked(
             checkpoint.path, lambda: self._moving.stores(session._jsparkSession, self._request)
         )
+        check_all_noted(checkpoint, (store["operator"] for store in answer["stores"]))
         self._partitions = {
             (store["operator"], store["store"]): store["partitions"] for store in answer["stores"]
         }
@@ -42,6 +48,7 @@ class StoredRows:
 
         Raises:
             CorruptLog: Spark cannot read it; says why.
+            SparkUnavailable: the job failed by itself.
         """
         from py4j.protocol import Py4JJavaError
         from pyspark.errors import PySparkException
@@ -54,6 +61,5 @@ class StoredRows:
             rows = DataFrame(self._moving.rows(*words), self._session).toArrow()
         except (PySparkException, Py4JJavaError) as error:
             folder = self._checkpoint.operator_folder(operator).folder(str(partition))
-            what = f"Spark cannot read the store {store}: {reason_of(error)}"
-            raise CorruptLog(folder.path, 0, what) from None
+            raise job_error(folder.path, f"Spark cannot read the store {store}", error) from None
         return rows.cast(STORED)

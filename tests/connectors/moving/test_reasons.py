@@ -1,6 +1,9 @@
 """What Spark's errors say, taken out of Py4J's words and stacks."""
 
-from cec_store.connectors.spark.moving.state_job import reason_of
+import pytest
+
+from cec_store.connectors.spark.moving.state_job import job_error, reason_of
+from cec_store.errors import CorruptLog, SparkUnavailable
 
 CALL = "An error occurred while calling z:org.apache.spark.sql.cecstore.moving.Moving.check.\n"
 STACK = "\tat org.apache.spark.sql.Some.method(Some.scala:12)\n"
@@ -15,3 +18,19 @@ def test_the_reason_is_that_of_the_jvm_and_not_of_the_call() -> None:
         "[PATH_NOT_FOUND] Path does not exist: file:/c."
     )
     assert reason_of(ValueError()) == "ValueError"
+
+
+@pytest.mark.parametrize(
+    ("why", "is_damage"),
+    [
+        ("org.apache.spark.SparkException: Job 3 cancelled as part of cancellation", False),
+        ("ExecutorLostFailure (executor 1 exited): Remote RPC client disassociated", False),
+        ("java.lang.OutOfMemoryError: Java heap space", False),
+        ("java.io.IOException: No space left on device", False),
+        ("java.io.EOFException: Cannot read the file", True),
+    ],
+)
+def test_a_job_that_failed_by_itself_tells_of_no_damage(why: str, is_damage: bool) -> None:
+    found = job_error("/c", "Spark cannot read its state", Exception(f"{CALL}: {why}\n{STACK}"))
+    assert type(found) is (CorruptLog if is_damage else SparkUnavailable)
+    assert why in str(found)

@@ -14,8 +14,10 @@ pytest.importorskip("pyspark")
 from cec_store.connectors import spark as cec_spark
 from cec_store.connectors.spark.checkpoint.layout import Checkpoint
 from cec_store.connectors.spark.moving import moving
+from cec_store.connectors.spark.moving.stored_rows import StoredRows
 from cec_store.connectors.spark.setup.settings import PROVIDER_KEY
 from cec_store.errors import CorruptLog, LeaseHeld, MoveRefused, NotACheckpoint, StorageError
+from cec_store.storage.stores.folders import folder_at
 from support.places.checkpoints import tree_of
 from support.runs.minors import needs_newest
 from support.spark.moves import Leg, go
@@ -76,6 +78,9 @@ def test_places_and_providers_that_do_not_fit(
     for number, each in ((1, lost), (0, first_lost)):
         shutil.copytree(hdfs, each)
         shutil.rmtree(each / "state" / "0" / str(number))
+    unnoted = tmp_path / "u"
+    shutil.copytree(hdfs, unnoted)
+    shutil.rmtree(unnoted / "state" / "0" / "_metadata")
     begun = with_begun_repartition(hdfs, tmp_path / "g")
     refused = with_begun_repartition(ours, tmp_path / "h")
     way_out = rf"starts no query on it: `cec-store fork {refused} NEW --batch [0-9]+`"
@@ -89,6 +94,9 @@ def test_places_and_providers_that_do_not_fit(
         (lambda: cec_spark.adopt(spark, lost, new), CorruptLog, "state/0/1.*missing"),
         (lambda: cec_spark.adopt(spark, first_lost, new), CorruptLog, "Spark cannot read"),
         (lambda: cec_spark.compare(spark, first_lost, hdfs), CorruptLog, "Spark cannot read"),
+        (lambda: cec_spark.compare(spark, unnoted, unnoted), MoveRefused, "has noted nothing"),
+        (lambda: cec_spark.adopt(spark, unnoted, new), MoveRefused, "has noted nothing"),
+        (lambda: StoredRows(spark, Checkpoint(folder_at(unnoted)), 1), MoveRefused, "has noted"),
         (lambda: cec_spark.adopt(spark, begun, new), MoveRefused, "begun to repartition"),
         (lambda: cec_spark.release(spark, refused, new), MoveRefused, way_out),
         (lambda: cec_spark.repartition(spark, refused, new, partitions=3), MoveRefused, way_out),

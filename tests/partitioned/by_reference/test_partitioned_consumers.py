@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
@@ -9,11 +10,19 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from cec_store import ConsumerState, PartitionedConsumerState, PartitionedQueue, Position
+from cec_store import (
+    ConsumerState,
+    PartitionedConsumerState,
+    PartitionedQueue,
+    Position,
+    open_queue,
+)
 from cec_store.errors import CorruptLog, Fenced, OutOfRange, QueueReplaced
 from cec_store.format.schema import RecordSchema
 from cec_store.partitioned.by_reference.partitioned_consumer import PartitionedConsumer
 from cec_store.partitioned.by_reference.reference_queue import ReferenceQueue
+from cec_store.partitioned.read_options import parse
+from cec_store.partitioned.reading import StreamReader
 from cec_store.storage.stores.by_url import store_at
 from cec_store.storage.stores.store import Store
 
@@ -216,3 +225,25 @@ def test_a_position_of_another_queue_is_refused(at: At, tmp_path: Path) -> None:
             consumer.acknowledge(**places)
     consumer.acknowledge(effects_saved={0: Position(4, 0, mine), 1: 2})
     assert (consumer.start, consumer.effects_saved) == ((2, 0), (4, 2))
+
+
+def test_a_query_needs_nothing_that_it_has_done(tmp_path: Path) -> None:
+    """What it acknowledged last was lost, and the queue was trimmed up to there."""
+    path, schema = tmp_path / "q", pa.schema([("n", pa.int64())])
+    given = {"path": str(path), "startingOffsets": "earliest", "consumer": "hourly"}
+    queue = open_queue(path, "a", schema=schema, partitions=2)
+    reader = StreamReader(parse(given, is_stream=True))
+    position = reader.begin()
+    for count in range(2):
+        queue.append(pa.table({"n": [*range(9)]}))
+        position = reader.next_end(position, takes_all=True)
+        reader.acknowledge(position)
+        if not count:
+            shutil.copytree(path / "consumers", tmp_path / "kept")
+    assert queue.trim(before=queue.ends()) == queue.ends()
+    shutil.rmtree(path / "consumers")
+    shutil.copytree(tmp_path / "kept", path / "consumers")
+    again = StreamReader(parse(given, is_stream=True))
+    assert again.next_end(position, takes_all=True) == position
+    (consumer,) = queue.consumers()
+    assert consumer.lag_records == 0

@@ -9,6 +9,7 @@ import scala.collection.mutable
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.cecstore.CecLogException
 import org.apache.spark.sql.cecstore.format.{BadFrame, DamagedLog, Format, SegmentHeader}
+import org.apache.spark.sql.cecstore.local.LocalFiles
 
 /** Another queue stands at this path now, or an older copy of this one, or none. */
 private[cecstore] final class QueueReplaced(queue: String, message: String)
@@ -319,7 +320,12 @@ private[cecstore] final class ReferenceLog(val store: Store) extends Logging {
    * undisturbed.
    */
   private def isCreated(state: QueueState, made: LogObject): Boolean = {
-    if (isLocal) prove(state)
+    for (root <- store.localRoot) {
+      prove(state)
+      // The one before is in another folder, and whoever made it may have died before its name was on disk.
+      val before = Names.logFolder(state.number)
+      if (before != Names.logFolder(made.number)) LocalFiles.syncNames(root.resolve(before))
+    }
     val parts = made.encode()
     noting { open =>
       val isMade = try { create(Names.commit(made.number), parts); true } catch {
