@@ -19,7 +19,7 @@ from cec_store.state_logs.directory_files import (
 )
 from cec_store.state_logs.versions import VersionReader
 
-_TRIED = 2
+_TRIED = 4
 """Live files that a load looks at, newest first (KeyDirectories.scala)."""
 
 

@@ -123,7 +123,7 @@ private[cecstore] object KeyTable {
   val HashMin = 2
 
   /** A power of two, at most two thirds full with so many keys. */
-  private def slotsFor(keys: Int): Int = Integer.highestOneBit(math.max(8, keys) * 3 / 2 - 1) << 1
+  private def slotsFor(keys: Int): Int = Integer.highestOneBit((math.max(8, keys) * 3L / 2 - 1).toInt) << 1
 
   /** Bytes that a table takes which is made for so many keys. */
   def bytesFor(keys: Int): Long = slotsFor(keys) * 12L

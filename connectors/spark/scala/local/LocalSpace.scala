@@ -23,7 +23,7 @@ import org.apache.spark.util.Utils
  * write through the mapping would end the process.
  *
  * @param folders where the files are made, in turn
- * @param fileBytes their size, which they take up only as far as they are written; what is larger has a file of its own
+ * @param fileBytes their size, which they take up only as far as they are written; for what is larger, that twice, four times, ...
  * @param open how a file is opened to be written
  */
 private[cecstore] final class LocalSpace(
@@ -86,10 +86,16 @@ private[cecstore] final class LocalSpace(
 
   private def room(bytes: Long): (SpaceFile, Long) = synchronized {
     files.iterator.map(file => file -> file.take(bytes)).find(_._2 >= 0).getOrElse {
-      val file = newFile(math.max(fileBytes, bytes))
+      val file = newFile(sizeFor(bytes))
       files += file
       file -> file.take(bytes)
     }
+  }
+
+  /** Larger ones in steps: what grows bit by bit then fits into what was there before. Room that is not written takes none. */
+  private def sizeFor(bytes: Long): Long = {
+    if (bytes > Int.MaxValue) throw failed(new IOException(s"$bytes bytes in one piece, where ${Int.MaxValue} can be mapped (use more partitions)"))
+    Iterator.iterate(fileBytes)(_ * 2).find(_ >= bytes).get.min(Int.MaxValue.toLong & ~7L).max(bytes)
   }
 
   private def newFile(bytes: Long): SpaceFile = {
@@ -155,7 +161,7 @@ private final class SpaceFile(folder: File, bytes: Long, open: File => RandomAcc
   private val mapping: MappedByteBuffer = try {
     access.setLength(bytes)
     SpaceFile.mapped(path, bytes)
-  } catch { case e: IOException => access.close(); throw e } finally Files.deleteIfExists(path)
+  } catch { case e: Throwable => access.close(); throw e } finally Files.deleteIfExists(path)
   val address: Long = MemoryUtil.getByteBufferAddress(mapping)
   private val free_ = new java.util.TreeMap[Long, Long]
   free_.put(0L, bytes)

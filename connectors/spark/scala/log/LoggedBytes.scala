@@ -25,14 +25,22 @@ private[cecstore] final class LoggedInputs(folder: SegmentFolder) {
     bytes
   }
 
-  /** Have `work` say where it fails. */
-  def reading[A](place: FramePlace)(work: => A): A = try work catch {
-    case e: BadFrame => failed(new DamagedLog(folder.pathOf(place.segment), s"byte ${place.byte}: ${e.reason}: the state log is damaged"))
-    case e: CecLogException => failed(e)
-    case e: IOException => failed(new CecLogException(e.getMessage, e, Map("path" -> folder.pathOf(place.segment))))
+  /**
+   * Have `work` say where it fails.
+   *
+   * @param isAsked a task waits for it, which then is half done; else it is tried again once one does
+   */
+  def reading[A](place: FramePlace, isAsked: Boolean)(work: => A): A = {
+    def failed(e: CecLogException): Nothing = { if (isAsked) hasFailed_ = true; throw e }
+    try work catch {
+      case e: BadFrame => failed(new DamagedLog(folder.pathOf(place.segment), s"byte ${place.byte}: ${e.reason}: the state log is damaged"))
+      case e: CecLogException => failed(e)
+      case e: IOException => failed(new CecLogException(e.getMessage, e, Map("path" -> folder.pathOf(place.segment))))
+    }
   }
 
-  private def failed(e: CecLogException): Nothing = { hasFailed_ = true; throw e }
+  /** No segment stays open, of which maintenance may have deleted the name; one that is asked for is opened again. */
+  def close(): Unit = synchronized(inputs.close())
 }
 
 private object LoggedInputs {
@@ -61,9 +69,9 @@ private[cecstore] final class LoggedBytes(inputs: LoggedInputs, place: FramePlac
   /** The row's block, which then is here. */
   private def blockOf(row: Int): Here = {
     if (row < 0 || row >= rows.count) throw new IndexOutOfBoundsException(s"row $row of ${rows.count}")
-    if (here == null) open()
+    if (here == null) open(isAsked = true)
     val block = row / table.rowsPerBlock
-    if (!isHere(block)) fetch(block)
+    if (!isHere(block)) fetch(block, isAsked = true)
     new Here(block)
   }
 
@@ -98,16 +106,19 @@ private[cecstore] final class LoggedBytes(inputs: LoggedInputs, place: FramePlac
 
   /** All that is not here yet; false once nobody asks any more. */
   def bringAll(): Boolean = {
-    synchronized { if (isOver) return false else if (here == null) open() }
+    synchronized { if (isOver) return false else if (here == null) open(isAsked = false) }
     var block = 0
-    while (block < table.count && { if (!isHere(block)) synchronized { if (isOver) return false else fetch(block) }; true }) block += 1
+    while (block < table.count && { if (!isHere(block)) synchronized { if (isOver) return false else fetch(block, isAsked = false) }; true }) block += 1
     true
   }
 
   private def isHere(block: Int): Boolean = (here.get(block >>> 6) & (1L << block)) != 0
 
-  private def open(): Unit = synchronized {
-    if (here == null) inputs.reading(place) {
+  /** Once all is here. */
+  def closeInputs(): Unit = inputs.close()
+
+  private def open(isAsked: Boolean): Unit = synchronized {
+    if (here == null) inputs.reading(place, isAsked) {
       val perBlock = Blocks.rowsPerBlock(inputs.read(place, 0, math.min(Blocks.HeadBytes, place.bodyBytes)))
       val head = inputs.read(place, 0, math.min(Blocks.headBytes(rows.count, perBlock), place.bodyBytes))
       table = Blocks.table(head, rows.count, place.bodyBytes, place.rawBytes)
@@ -115,9 +126,9 @@ private[cecstore] final class LoggedBytes(inputs: LoggedInputs, place: FramePlac
     }
   }
 
-  private def fetch(block: Int): Unit = synchronized {
+  private def fetch(block: Int, isAsked: Boolean): Unit = synchronized {
     if (isOver) throw new CecLogException("a thread of a task that has ended still reads its state")
-    if (!isHere(block)) inputs.reading(place) {
+    if (!isHere(block)) inputs.reading(place, isAsked) {
       val image = Blocks.image(table, block, inputs.read(place, table.places(block), table.storedBytes(block)))
       check(block, image)
       room.write(table.images(block), image, image.length)

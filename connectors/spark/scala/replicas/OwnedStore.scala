@@ -1,7 +1,7 @@
 package org.apache.spark.sql.cecstore.replicas
 
 import org.apache.spark.sql.cecstore.log.Base
-import org.apache.spark.sql.cecstore.state.Instance
+import org.apache.spark.sql.cecstore.state.{Instance, RowMemory}
 
 /** How a state came into this process the last time. */
 private[cecstore] final case class LoadFigures(version: Long, isFromReplica: Boolean, records: Long, ms: Long)
@@ -14,9 +14,11 @@ private[cecstore] final case class LoadFigures(version: Long, isFromReplica: Boo
  *
  * @param replicas how many the query asks for
  * @param giveUp the state that is kept for the next task, if no task has it
+ * @param memory what the query's states may hold in the heap
  */
 private[cecstore] final class OwnedStore(
-    val key: StoreKey, val runId: String, val isOrdered: Boolean, val replicas: Int, val giveUp: () => Option[Instance]) {
+    val key: StoreKey, val runId: String, val isOrdered: Boolean, val replicas: Int, val giveUp: () => Option[Instance],
+    val memory: RowMemory = RowMemory.Default) {
   @volatile private var head_ : Head = null
   @volatile private var load_ : LoadFigures = null
   @volatile private var windows_, stateBytes_ = 0L

@@ -17,8 +17,10 @@ private[cecstore] final case class Taken(state: LiveState, base: Base, wasAt: Lo
  * as a state that was committed here can. Madsen & Zhou 2015, III: a checkpoint on another node.
  *
  * The follower's thread and a task may want it at once: the lock guards all that is not volatile.
+ *
+ * @param memory what its state may hold in the heap, also once a task has it
  */
-private[cecstore] final class Replica(val key: StoreKey, isOrdered: Boolean) {
+private[cecstore] final class Replica(val key: StoreKey, isOrdered: Boolean, memory: RowMemory) {
   import Replica.Standing
 
   private val lock = new ReentrantLock
@@ -58,7 +60,7 @@ private[cecstore] final class Replica(val key: StoreKey, isOrdered: Boolean) {
   private def load(folder: SegmentFolder, log: StateLog, last: FrameAt): Long = {
     forget()
     val (loaded, records) = byDirectory(folder, log, last).getOrElse(
-      (StateLoader.load(log, last, family => isOrdered && family == Replica.Ordered, s"a replica of $key"), last.header.extentRecords))
+      (StateLoader.load(log, last, family => isOrdered && family == Replica.Ordered, s"a replica of $key", memory), last.header.extentRecords))
     state = loaded
     loaded.bringRows()
     // Without records in the extent the newest that has some may be gone.
@@ -70,7 +72,7 @@ private[cecstore] final class Replica(val key: StoreKey, isOrdered: Boolean) {
 
   private def byDirectory(folder: SegmentFolder, log: StateLog, last: FrameAt): Option[(LiveState, Long)] =
     if (isOrdered) None
-    else folder.derivedFiles.flatMap(new KeyDirectories(folder, _, s"a replica of $key").load(log, last, RowMemory.Default))
+    else folder.derivedFiles.flatMap(new KeyDirectories(folder, _, s"a replica of $key").load(log, last, memory))
 
   /** The state at the end of this frame, for a task; none if it does not lead there. Either way it is gone from here. */
   def take(log: StateLog, last: FrameAt): Option[Taken] = locked {

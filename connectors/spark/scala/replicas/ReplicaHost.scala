@@ -6,7 +6,7 @@ import scala.util.control.NonFatal
 import org.apache.hadoop.conf.Configuration
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.cecstore.log.{FrameAt, SegmentFolder, StateLog}
-import org.apache.spark.sql.cecstore.state.Instance
+import org.apache.spark.sql.cecstore.state.{Instance, RowMemory}
 
 /**
  * The replicas of one executor and the stores that its own providers have open. Tasks take replicas from here; the
@@ -26,12 +26,14 @@ private[cecstore] final class ReplicaHost(val memoryBytesMax: Long, folderOf: (S
   /** Since when a replica is kept that nobody has asked for, or that is no longer wanted. */
   private val spare = new ConcurrentHashMap[StoreKey, java.lang.Long]
   private val confs = new ConcurrentHashMap[String, Configuration]
+  private val memories = new ConcurrentHashMap[String, RowMemory]
   @volatile private var wanted = Map.empty[StoreKey, Wanted]
 
   // -- the executor's own stores ----------------------------------------------------------------
 
   def opened(store: OwnedStore, conf: Configuration): Unit = {
     confs.put(store.key.root, conf)
+    memories.put(store.key.root, store.memory)
     owners.put(store.key, store)
   }
 
@@ -40,7 +42,7 @@ private[cecstore] final class ReplicaHost(val memoryBytesMax: Long, folderOf: (S
     if (owners.remove(store.key, store)) kept.foreach(adopt(store, _))
 
   private def adopt(store: OwnedStore, kept: Instance): Unit = if (!kept.base.isEmpty) {
-    val replica = new Replica(store.key, store.isOrdered)
+    val replica = new Replica(store.key, store.isOrdered, store.memory)
     replica.adopt(kept)
     spare.put(store.key, System.nanoTime())
     replicas.put(store.key, replica)
@@ -109,7 +111,7 @@ private[cecstore] final class ReplicaHost(val memoryBytesMax: Long, folderOf: (S
   private def follow(each: Wanted): Unit = if (!ownsNewest(each.key) && hasRoom(each)) {
     // A provider that is left over here has a state that only lacks what the other executor has done since.
     if (!replicas.containsKey(each.key)) Option(owners.get(each.key)).foreach(store => store.giveUp().foreach(adopt(store, _)))
-    val replica = replicas.computeIfAbsent(each.key, new Replica(_, each.isOrdered))
+    val replica = replicas.computeIfAbsent(each.key, new Replica(_, each.isOrdered, memories.getOrDefault(each.key.root, RowMemory.Default)))
     try {
       val (was, started) = (replica.version, System.nanoTime())
       val records = replica.bringTo(folderOf(each.key, Option(confs.get(each.key.root))), each.head)

@@ -114,7 +114,7 @@ private[cecstore] final class KeyDirectories(
   private def rowsOf(log: StateLog, frames: Seq[(KeyFrame, LivePart)], inputs: LoggedInputs, memory: RowMemory): (Seq[Rows], Seq[LoggedBytes]) = {
     val made = frames.zipWithIndex.map { case ((frame, part), i) =>
       val id = RowsTable.NewestLoadedId - frames.size + 1 + i
-      val (rows, bytes) = if (frame.place.isInBlocks && frame.rows.count > 0) lazily(id, frame, part, inputs, memory) else (read(log, id, frame, part), None)
+      val (rows, bytes) = if (frame.place.isInBlocks && frame.rows.count > 0) lazily(id, frame, part, inputs, memory) else (read(log, id, frame, part, memory), None)
       rows.families = frame.families
       rows.leastTimes = part.leastTimes
       rows.timedRows = part.timedRows
@@ -130,14 +130,19 @@ private[cecstore] final class KeyDirectories(
     (rows, Some(bytes))
   }
 
-  private def read(log: StateLog, id: Int, frame: KeyFrame, part: LivePart): Rows = {
+  /** What is not in blocks is read whole, and goes into a local file at once: all of it may be more than the heap. */
+  private def read(log: StateLog, id: Int, frame: KeyFrame, part: LivePart, memory: RowMemory): Rows = {
     val rows = if (frame.rows.count == 0) new Rows(id, 0, 0, 0) else { // a body that is not in blocks
       val reader = log.reader(frame.place.segment)
       reader.rows(reader.batchAt(frame.place.byte).getOrElse(throw reader.damaged(frame.place.byte, "no frame begins here")), id)
     }
     rows.firstOffset = frame.rows.firstOffset
     rows.setLive(part.bits)
-    rows
+    if (rows.count == 0) rows
+    else {
+      val (extent, addresses) = memory.space().write(rows.localParts)
+      rows.movedTo(extent, addresses)
+    }
   }
 
   /** The index of each family, made of the hashes of the rows that are live. */
@@ -251,7 +256,8 @@ private object LoggedFill extends Logging {
   /** Nothing here keeps a state that is no longer used. */
   def bring(newestFirst: Seq[LoggedBytes]): Unit = {
     val frames = newestFirst.map(new java.lang.ref.WeakReference(_))
-    thread.execute(() => try frames.iterator.flatMap(frame => Option(frame.get)).forall(_.bringAll()) catch {
+    def held = frames.iterator.flatMap(frame => Option(frame.get))
+    thread.execute(() => try { if (held.forall(_.bringAll())) held.take(1).foreach(_.closeInputs()) } catch {
       case e: CecLogException => logWarning(s"cec: rows of a state could not be read: ${e.getMessage}")
     })
   }

@@ -106,7 +106,7 @@ class CecStateStoreProvider extends NewestProvider with Logging {
     host <- ReplicaHost.ofProcess if !StoreSettings.isClosedOnCommit(conf)
     runId <- Option(hadoopConf.get(CecStateStoreProvider.RunId))
   } yield {
-    val store = new OwnedStore(StoreKey(id_), runId, codecs.get(DEFAULT_COL_FAMILY_NAME).isOrdered, settings.replicas, () => pool.giveUp())
+    val store = new OwnedStore(StoreKey(id_), runId, codecs.get(DEFAULT_COL_FAMILY_NAME).isOrdered, settings.replicas, () => pool.giveUp(), settings.memory)
     host.opened(store, hadoopConf)
     (host, store)
   }
