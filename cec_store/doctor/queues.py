@@ -10,7 +10,7 @@ from cec_store.errors import CecError, QueueLocked
 from cec_store.format.frame import FORMAT_VERSION
 from cec_store.format.retention import Retention, RetentionMode
 from cec_store.inspector.measuring.consumer_lags import ConsumerLag, consumer_lags
-from cec_store.inspector.measuring.reference_consumers import place_consumers
+from cec_store.inspector.measuring.reference_consumers import place_consumers, reference_consumers
 from cec_store.inspector.places.places import Place, PlaceKind
 from cec_store.ledger.commit_chain import chain_at
 from cec_store.log.notes import refuse_if_held
@@ -69,11 +69,32 @@ def _consumers(place: Place, states: Sequence[ConsumerState]) -> Iterator[Diagno
     lags = consumer_lags(states)
     if not lags:
         yield _without_consumers(place, Retention.of(retention))
+    lost = _behind(place)
     for lag in lags:
+        if lag.name in lost:
+            drop = f"`cec-store consumers {place.path} --drop {lag.name} --yes`"
+            what = f"{lag.name}: records that it needs are deleted: its next start is refused"
+            yield fault("consumer", what, f"forget it ({drop}) and register it anew")
+            continue
         kept = sum(
             state.received - state.effects_saved for state in states if state.name == lag.name
         )
         yield _consumer(place, lag, kept + lag.lag_records, Retention.of(retention))
+
+
+def _behind(place: Place) -> set[str]:
+    """Return the names of consumers of which records are deleted that they have yet to process."""
+    if place.kind is PlaceKind.PARTITIONED_QUEUE:
+        of_partition = reference_consumers(place)
+        firsts = {number: place.reference.first(number) for number in place.reference.ends()}
+        return {
+            state.name
+            for number, first in firsts.items()
+            for state in of_partition(number)
+            if state.effects_saved < first
+        }
+    first = chain_at(place.folder).first_offset()
+    return {state.name for state in place_consumers(place) if state.effects_saved < first}
 
 
 def _without_consumers(place: Place, retention: Retention) -> Diagnosis:

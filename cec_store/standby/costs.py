@@ -101,7 +101,7 @@ def costs(
     load = system.tuples_per_s * query.tuple_s
     if load >= 1:
         raise ValueError(f"the query alone needs {load:.2f} processors; one node has one")
-    if extent_factor < 1:
+    if not 1 <= extent_factor < math.inf:
         raise ValueError(f"extent_factor is {extent_factor:g}: Q is at least the open windows")
     all_costs = (
         _amnesia(system, query),

@@ -6,6 +6,7 @@ how much it can hold at most, and one figure for the heap was measured, by bench
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 HEAP_BYTES_PER_KEY = 75
@@ -68,7 +69,7 @@ class StateShape:
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} is 0 or more, not {getattr(self, name)}")
         for name in ("stores", "versions_kept", "compression", "objects_merged"):
-            if getattr(self, name) < 1:
+            if not 1 <= getattr(self, name) < math.inf:
                 raise ValueError(f"{name} is 1 or more, not {getattr(self, name)}")
         least, most = EXTENT_FACTORS
         if not least <= self.extent_factor <= most:

@@ -95,13 +95,18 @@ def new_file(path: AnyPath, replace: bool = False) -> Iterator[BinaryIO]:
     """A file to be written; once the block is done it is at ``path``, on disk and whole.
 
     On any failure what was there stays, and nothing else. Killed in the middle, a hidden sibling
-    `.<name>.<random>.tmp` is left, which is nobody's and can be deleted.
+    `.<name>.<random>.tmp` is left, which is nobody's and can be deleted. Of a symbolic link that is
+    to be replaced it is the file that is named.
 
     Raises:
-        FileExistsError: there is something at ``path``, and it is not to be replaced.
+        FileExistsError: there is something at ``path``, and it is not to be replaced, or no file.
     """
     target = os.path.abspath(check_local(os.fsdecode(path)))
     taken = FileExistsError(f"{target}: is there already; --force replaces it")
+    if replace:
+        target = os.path.realpath(target)
+        if os.path.lexists(target) and not os.path.isfile(target):
+            raise FileExistsError(f"{target}: is no file, and is not replaced")
     if os.path.isdir(target) or (os.path.lexists(target) and not replace):
         raise taken
     parent, name = os.path.split(target)

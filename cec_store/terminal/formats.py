@@ -48,7 +48,7 @@ def limited(batches: Iterable[pa.RecordBatch], limit: int | None) -> Iterator[pa
         if left is None:
             yield batch
             continue
-        yield batch.slice(0, left)
+        yield batch.slice(0, min(left, batch.num_rows))
         left -= min(left, batch.num_rows)
         if left == 0:
             return

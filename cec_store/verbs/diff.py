@@ -117,7 +117,8 @@ def show_diff(screen: Screen, sides: list[DiffSide], diffs: list[LogDiff]) -> No
     """Counts of each log in which something differs, and the first keys."""
     for sign, side in zip("-+", sides, strict=True):
         what = "version" if side.place.has_versions else "frame"
-        at = "the newest version" if side.at is None else f"{what} {side.at}"
+        newest = "the newest version" if side.place.has_versions else "before the first frame"
+        at = newest if side.at is None else f"{what} {side.at}"
         screen.line(f"{sign} {side.place.path}: {at}")
     differing = [diff for diff in diffs if not diff.is_equal]
     if differing and len(diffs) > 1:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pytest
 
-from cec_store import open_queue
+from cec_store import QueueOptions, open_queue
 from cec_store.connectors.spark.setup.settings import BUILT_IN, PREFIX, PROVIDER, PROVIDER_KEY
 from cec_store.doctor import checkpoints, checkups, machine, queues
 from cec_store.doctor.checkups import place_checkup
@@ -233,6 +233,25 @@ def consumer(retention: str, later_s: float, **options: Any) -> Callable[[World]
     return make
 
 
+def consumer_behind(partitions: int | None) -> Callable[[World], None]:
+    """A time or a size of retention waits for no consumer."""
+
+    def make(w: World) -> None:
+        table = pa.table({"n": [*range(1000)]})
+        how: dict[str, Any] = {"partitions": partitions}
+        if partitions is None:
+            how = {"options": QueueOptions(segment_bytes=4096)}
+        with open_queue(w.path, "a", schema=table.schema, retention="1kB", **how) as queue:
+            reader = queue.consumer("hourly")
+            if partitions is None:
+                reader.close()
+            for _ in range(20):
+                queue.append(table)
+            queue.trim()
+
+    return make
+
+
 def retention_without_consumers(w: World) -> None:
     w.queue()
     with open_queue(w.path, "a") as queue:
@@ -345,6 +364,10 @@ PLACES = [
          "the queue keeps 30 records for it", "--drop hourly"),
     Case("a consumer whose records are about to go", consumer("2d", 1.5 * DAY_S), "consumer",
          "fault", "more than half of what is kept", "longer retention"),
+    Case("a consumer whose records are gone", consumer_behind(None), "consumer", "fault",
+         "records that it needs are deleted", "--drop hourly --yes"),
+    Case("a consumer of partitions whose records are gone", consumer_behind(2), "consumer",
+         "fault", "records that it needs are deleted", "--drop hourly --yes"),
     Case("a consumer that has gone", consumer("forever", 3 * DAY_S), "consumer", "note",
          "30 records not received", "--drop hourly"),
     Case("retention consumers without one", retention_without_consumers, "consumer", "note",

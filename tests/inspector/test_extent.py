@@ -471,6 +471,18 @@ def test_the_last_restart_is_told(tmp_path: Path) -> None:
     assert document_of(query.path, "--version", 5)["last_restart"] is None
 
 
+@pytest.mark.parametrize("partitions", [1, 2])
+def test_segments_of_a_batch_each_are_no_restarts(tmp_path: Path, partitions: int) -> None:
+    """All logs begin one where a commit is an object, and a lone log where one is full."""
+    query = MadeCheckpoint(tmp_path / "c", KEY, VALUE, partitions=partitions)
+    for batch in range(6):
+        if partitions == 2 or batch == 4:
+            query.roll()
+        query.batch(*({("N1", 1): (batch,)} for _ in range(partitions)))
+    query.close()
+    assert document_of(query.path)["last_restart"] is None
+
+
 def test_a_restart_that_damage_ends_is_not_told_to_be_short(checkpoint: MadeCheckpoint) -> None:
     for segment in made.segments(checkpoint.folder(1, "left-keyToNumValues")):
         made.flip(segment, 20)

@@ -336,6 +336,19 @@ def test_a_consumer_is_registered_before_it_starts(tmp_path: Path) -> None:
     run("consumers", path, "--add", "no name", status=2)
 
 
+def test_a_consumer_whose_records_are_gone_is_not_said_to_keep_them(tmp_path: Path) -> None:
+    path = tmp_path / "queue"
+    with open_queue(path, "x", schema=SCHEMA) as queue:
+        run("consumers", path, "--add", "nightly", "--yes")
+        fill(queue, 4)
+        queue.set_retention("1B")
+        queue.trim()
+        assert oldest(queue) > 0
+    for options in ((), ("--yes",)):
+        run("consumers", path, "--add", "nightly", *options, status=2)
+    assert "records that it needs are deleted" in run("doctor", path, status=1)
+
+
 def test_verify_names_a_damaged_one(tmp_path: Path) -> None:
     path = tmp_path / "queue"
     with open_queue(path, "x", schema=SCHEMA, retention="7d") as queue:

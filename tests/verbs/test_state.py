@@ -341,6 +341,36 @@ def test_file_that_somebody_else_makes_meanwhile_stays(tmp_path: Path) -> None:
     assert output.read_text() == "ours"
 
 
+@pytest.mark.parametrize("kind", ["link", "fifo", "folder"])
+def test_what_is_no_file_is_not_replaced(tmp_path: Path, kind: str) -> None:
+    """By root a device would be gone; of a link the file is meant that it names."""
+    output, target = tmp_path / "out", tmp_path / "target"
+    target.write_text("before")
+    if kind == "link":
+        output.symlink_to(target)
+        with new_file(output, replace=True) as file:
+            file.write(b"ours")
+        assert output.is_symlink()
+        assert target.read_text() == "ours"
+        return
+    os.mkfifo(output) if kind == "fifo" else output.mkdir()
+    with pytest.raises(FileExistsError), new_file(output, replace=True):
+        pass
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "target"]
+    assert not output.is_file()
+
+
+def test_numbers_that_are_far_too_large_are_taken_or_refused(tmp_path: Path) -> None:
+    grown(tmp_path)
+    every = rows_of("state", tmp_path)
+    assert len(rows_of("state", tmp_path, "--limit", 10**30)) == len(every)
+    for arguments in (
+        ("size", "--keys", 10, "--changes", 5, "--compression", "nan"),
+        ("advise", tmp_path, "--extent-factor", "nan"),
+    ):
+        assert run(*arguments).exit_code == 2
+
+
 def re_rows(text: str) -> int:
     return int(text.rsplit(": ", 1)[1].split()[0].replace(",", ""))
 

@@ -45,7 +45,10 @@ def last_restart(place: Place, version: int | None) -> LastRestart | None:
         return None
     try:
         logs = [_commits_of(log, version) for log in place.logs[:_LOGS_MAX]]
-        restarts = set.intersection(*(log.first_versions for log in logs)) if logs else set()
+        # A full segment of a lone log, or an object for each commit, tells nothing.
+        if len(logs) < 2 or not any(log.has_long_segments for log in logs):
+            return None
+        restarts = set.intersection(*(log.first_versions for log in logs))
         # Before its oldest version a log may have been trimmed, or the query may have begun there.
         restarts.discard(max((min(log.committed_us, default=0) for log in logs), default=0))
         if not restarts:
@@ -77,19 +80,24 @@ class _Commits:
 
     committed_us: dict[int, int]
     first_versions: set[int]
+    has_long_segments: bool
+    """A segment has several versions, as where commits are appended to it."""
 
 
 def _commits_of(log: Log, version: int) -> _Commits:
-    commits = _Commits({}, set())
+    first_versions: set[int] = set()
+    committed_us: dict[int, int] = {}
+    has_long_segments = False
     tree = StateTree(log.folder)
     for segment_id in tree.ids:
         headers = [frame.header for frame in tree.segment(segment_id).frames]
         counted = [header for header in headers if header.is_counted]
         versions = [header.input_upto for header in counted if header.input_upto <= version]
         if versions and not segment_id & MERGED:
-            commits.first_versions.add(versions[0])
+            first_versions.add(versions[0])
+            has_long_segments |= versions[-1] > versions[0]
         for header in headers:
             if header.record_count and header.input_upto <= version:
-                known = commits.committed_us.get(header.input_upto, 0)
-                commits.committed_us[header.input_upto] = max(known, header.max_timestamp_us)
-    return commits
+                known = committed_us.get(header.input_upto, 0)
+                committed_us[header.input_upto] = max(known, header.max_timestamp_us)
+    return _Commits(committed_us, first_versions, has_long_segments)

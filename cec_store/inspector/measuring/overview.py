@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from cec_store.connectors.spark.checkpoint.state_rows import RowDecoder
-from cec_store.errors import CecError, OutOfRange, StorageError
+from cec_store.errors import CecError, OutOfRange, StorageError, Unreadable
 from cec_store.inspector.built_in.figures import figures_of
 from cec_store.inspector.built_in.store_files import StoreFiles
 from cec_store.inspector.damage.faults import is_note
@@ -99,6 +99,8 @@ class _Look:
     notes: list[str] = field(default_factory=list)
 
     def _add_fault(self, error: Exception) -> None:
+        if isinstance(error, Unreadable):  # who may read it learns more
+            raise error
         known = self.notes if is_note(error) else self.faults
         if str(error) not in known:
             known.append(str(error))

@@ -71,7 +71,7 @@ class PlaceRows:
         for log_rows in self.logs:
             try:
                 for batch in self.read(log_rows.log) if left else ():
-                    some = batch.slice(0, left)
+                    some = batch.slice(0, min(left, batch.num_rows))
                     left -= some.num_rows
                     log_rows.rows += some.num_rows
                     yield some

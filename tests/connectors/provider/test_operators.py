@@ -1,11 +1,14 @@
 """With our provider a query says in each batch what it says with Spark's own, restarts included."""
 
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from support.drivers import self_join
 from support.runs.counts import CRASH_FULL
 from support.runs.minors import HAS_JOIN_FORMAT_3
 from support.spark.inputs import FILES
@@ -176,6 +179,23 @@ def test_batch_that_is_computed_twice_is_right_each_time(
     for job, ours in zip(jobs, runs, strict=True):
         assert rows_only(differences(ours, reference)) == []
         assert unproven(ours, job.kept) == []
+
+
+def test_batch_of_a_join_that_is_joined_with_itself_is_that_of_the_hdfs_backed_provider(
+    tmp_path: Path,
+) -> None:
+    """One task then evaluates the stream's join twice at once."""
+    found = []
+    for store in ("hdfs", "cec"):
+        (tmp_path / store).mkdir()
+        done = subprocess.run(
+            [sys.executable, self_join.__file__, str(tmp_path / store), store],
+            capture_output=True, text=True, timeout=300, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr[-4000:]
+        found += [line for line in done.stdout.splitlines() if line.startswith("FOUND")]
+    assert found[0] == found[1]
+    assert found[0].count("[") >= 4
 
 
 def rows_only(found: list[str]) -> list[str]:

@@ -56,6 +56,18 @@ def test_other_columns_are_refused_and_change_nothing(spark: Any, tmp_path: Path
     assert sorted(path.rglob("*")) == before
 
 
+def test_one_column_is_not_two_of_the_queue(spark: Any, tmp_path: Path) -> None:
+    """Names that differ in case only are the same for most sessions."""
+    path = tmp_path / "q"
+    schema = pa.schema([("a", pa.int32()), ("A", pa.int32())])
+    cec_store.open_queue(path, "a", schema=schema, partitions=1)
+    said = refused(lambda: writer(spark.sql("SELECT 7 a")).save(str(path)))
+    assert "A: not in the query" in said
+    said = refused(lambda: writer(spark.sql("SELECT 7 A")).save(str(path)))
+    assert "a: not in the query" in said
+    assert cec_store.read_queue(path).read_all().num_rows == 0
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

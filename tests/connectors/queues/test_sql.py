@@ -575,6 +575,26 @@ def test_a_null_in_a_column_that_a_table_calls_not_null_is_told(
     assert [tuple(row) for row in reader.collect()] == [(None,)]
 
 
+def test_a_null_in_such_a_column_is_told_where_nobody_reads_the_column(
+    session: Any, tmp_path: Path
+) -> None:
+    """Spark makes a count of all rows of it. `IS NULL` it answers without looking."""
+    path = str(tmp_path / "q")
+    rows = "SELECT * FROM VALUES (1, 'a'), (2, null) AS t(id, item)"
+    session.sql(rows).write.format("cec").mode("append").save(path)
+    columns = "id INT, item STRING NOT NULL"
+    session.sql(f"CREATE TABLE t_counted ({columns}) USING cec LOCATION '{path}'")
+    for query in (
+        "SELECT count(item) FROM t_counted",
+        "SELECT id FROM t_counted WHERE item IS NOT NULL",
+        "SELECT item FROM t_counted",
+    ):
+        said = refused(lambda query=query: session.sql(query).collect())
+        assert "1 nulls in column 'item', which the table says is NOT NULL" in said
+    session.sql(f"CREATE TABLE t_sound (id INT NOT NULL, item STRING) USING cec LOCATION '{path}'")
+    assert session.sql("SELECT count(item), count(id), count(*) FROM t_sound").first() == (1, 2, 2)
+
+
 @pytest.mark.parametrize(
     ("kind", "good", "bad"),
     [

@@ -73,8 +73,10 @@ private[cecstore] final class ColumnDecoder(message: BatchMessage, scratch: Scra
     }
   }
 
+  def nullsIn(layout: Layout): Long = message.nullsOf(layout.number)
+
   private def nullsOf(layout: Layout, n: Int): Nulls = {
-    val said = message.nullsOf(layout.number)
+    val said = nullsIn(layout)
     val bits = message.buffer(layout.buffer)
     if (bits.length == 0 && said == 0) Nulls.None
     else {

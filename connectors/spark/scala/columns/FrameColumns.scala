@@ -93,6 +93,9 @@ private[cecstore] final class FrameColumns(fields: IndexedSeq[Field]) extends Au
   private def layoutOf(listed: Map[Int, Int]): IndexedSeq[Layout] =
     layouts.getOrElseUpdate(listed, Layout.of(fields, listed))
 
+  /** How many nulls a column has in the frame, as it says itself. */
+  def nullsIn(part: Part): Long = guarded(decoder.nullsIn(columns(part.place)))
+
   /** A column of the frame, or what is asked for of it; nothing else is decompressed. */
   def column(part: Part): ColumnVector = guarded(decoder.column(columns(part.place), rows, part))
 

@@ -7,7 +7,7 @@ import org.apache.spark.sql.connector.read.{Batch, InputPartition, PartitionRead
 import org.apache.spark.sql.connector.read.{SupportsPushDownRequiredColumns, SupportsPushDownV2Filters}
 import org.apache.spark.sql.connector.read.SupportsReportStatistics
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream
-import org.apache.spark.sql.cecstore.columns.{Part, Parts}
+import org.apache.spark.sql.cecstore.columns.{Part, Parts, RequiredParts}
 import org.apache.spark.sql.cecstore.format.{SchemaMismatch, SparkErrors}
 import org.apache.spark.sql.cecstore.queue.Segment
 import org.apache.spark.sql.cecstore.standby.Following
@@ -37,7 +37,12 @@ private[cecstore] final class CecScanBuilder(queue: ReadableQueue, said: CaseIns
     fit.map(part => part.copy(place = queue.fields.place(part.name).getOrElse(-1)))
   }
 
-  override def pruneColumns(required: StructType): Unit = { parts = found(required); columns = required }
+  override def pruneColumns(required: StructType): Unit = {
+    // Spark goes by what the table says is NOT NULL in a struct, also of parts that it does not read.
+    val whole = asked.fields.filter(field => RequiredParts.areIn(field.dataType)).map(field => field.name -> field).toMap
+    columns = StructType(required.map(field => whole.getOrElse(field.name, field)))
+    parts = found(columns)
+  }
 
   override def pushPredicates(predicates: Array[Predicate]): Array[Predicate] = {
     pushed = predicates.filter(times.narrow)
@@ -45,8 +50,11 @@ private[cecstore] final class CecScanBuilder(queue: ReadableQueue, said: CaseIns
   }
   override def pushedPredicates: Array[Predicate] = pushed
 
-  override def build(): Scan =
-    new CecScan(queue, said, Wanted(columns, parts, options.kinds, times.lowUs, times.highUs), pushed)
+  override def build(): Scan = {
+    val required = asked.fields.toIndexedSeq.filterNot(_.nullable)
+    new CecScan(queue, said, Wanted(columns, parts, options.kinds, times.lowUs, times.highUs,
+      required = required.zip(found(StructType(required)))), pushed)
+  }
 }
 
 private[cecstore] final class CecScan(

@@ -90,10 +90,11 @@ private[cecstore] final case class SliceGroup(slices: IndexedSeq[Slice], inline:
  * @param parts what they are in the queue
  * @param lowUs with `highUs`, moments outside of which no record need be read; both included
  * @param areAllRead whether Spark has said which columns it reads: of a stream it does not
+ * @param required columns of which the table says that they are NOT NULL, read or not: Spark makes count(*) of a count of one
  */
 private[cecstore] final case class Wanted(
     columns: StructType, parts: IndexedSeq[Part], kinds: Set[Byte], lowUs: Long, highUs: Long,
-    areAllRead: Boolean = true) {
+    areAllRead: Boolean = true, required: IndexedSeq[(StructField, Part)] = IndexedSeq.empty) {
   /** Of the bytes of all these columns, those of the wanted ones, as far as their types tell. */
   def shareOf(all: StructType): Double = math.min(1.0, columns.defaultSize.toDouble / math.max(1, all.defaultSize))
 }
@@ -202,12 +203,16 @@ private[cecstore] final class SliceReader(store: Store, queue: PlannedQueue, fie
   }
 
   /** Rows of a frame, of which `count` are read and `rows` taken. */
-  private def batchOf(kinds: ByteSpan, count: Int, rows: Int, chosen: ColumnVector => ColumnVector): ColumnarBatch =
+  private def batchOf(kinds: ByteSpan, count: Int, rows: Int, chosen: ColumnVector => ColumnVector): ColumnarBatch = {
+    wanted.required.foreach { case (field, part) =>
+      if (part.place >= 0 && columns.nullsIn(part) > 0) checked(chosen(column(part, kinds, count)), field, rows)
+    }
     new ColumnarBatch(wanted.columns.fields.zip(wanted.parts).map { case (asked, part) =>
       def read(): ColumnVector = checked(chosen(column(part, kinds, count)), asked, rows)
       val of = frames
       if (wanted.areAllRead) read() else new LateVector(asked.dataType, () => of.guarded(read()))
     }, rows)
+  }
 
   /** Spark's code does not look for nulls where a table's column says that there are none. */
   private def checked(column: ColumnVector, asked: StructField, rows: Int): ColumnVector = {

@@ -4,11 +4,12 @@ import org.apache.spark.sql.catalyst.expressions.{BoundReference, UnsafeProjecti
 import org.apache.spark.sql.cecstore.keys.KeyIndex
 import org.apache.spark.sql.cecstore.state.LiveState
 import org.apache.spark.sql.types.StructType
+import org.apache.spark.util.collection.OpenHashSet
 
 /**
  * References of a join side's counts whose keys have rows that are due. Spark removes all due rows of a key before it asks for the next,
  * but writes what it counts of that key afterwards: so no key follows itself, though a row that Spark leaves (its
- * time is null) may bring it again later.
+ * time is null) may bring it again later, once: what was counted of a key and has not changed is not given twice.
  *
  * @param due references of rows, of the state and the schema of keys that follow
  * @param all those of all counts: for a row whose key is not counted, which Spark never writes, nothing is left out
@@ -23,6 +24,7 @@ private[store] final class DueKeys(due: Iterator[Long], rows: LiveState, rowKeys
   private var last: UnsafeRow = null
   private var rest: Iterator[Long] = null
   private var found = Absent
+  private val given = new OpenHashSet[Long]
 
   override def hasNext: Boolean = {
     while (found == Absent && (if (rest == null) due else rest).hasNext) advance()
@@ -40,8 +42,13 @@ private[store] final class DueKeys(due: Iterator[Long], rows: LiveState, rowKeys
     val reference = due.next()
     val key = joinKey(rowCodec.decodeKey(rows.rowsOf(reference), reference.toInt, rowKey))
     if (key != last) {
-      found = counts.find(key)
-      if (found == Absent) rest = all() else last = key.copy()
+      val counted = counts.find(key)
+      if (counted == Absent) rest = all()
+      else if (!given.contains(counted)) {
+        given.add(counted)
+        found = counted
+        last = key.copy()
+      }
     }
   } else {
     val reference = rest.next()

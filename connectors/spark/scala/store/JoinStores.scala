@@ -12,18 +12,24 @@ import org.apache.spark.sql.execution.streaming.state.StateStoreId
  * asks here for the one with the rows.
  */
 private[cecstore] object JoinStores {
-  private val open = new ConcurrentHashMap[(Long, Any), CecStateStore]
+  /** By task attempt and store; only the task's own thread opens one. */
+  private val open = new ConcurrentHashMap[(Long, StateStoreId), List[CecStateStore]]
 
   def opened(task: TaskContext, store: CecStateStore): Unit = if (JoinNames.holdsRows(store.id.storeName)) {
     val key = (task.taskAttemptId(), store.id)
-    if (open.put(key, store) == null) task.addTaskCompletionListener[Unit](_ => open.remove(key))
+    val before = Option(open.get(key)).getOrElse(Nil)
+    open.put(key, store :: before)
+    if (before.isEmpty) task.addTaskCompletionListener[Unit](_ => open.remove(key))
   }
 
-  /** The rows that a store counts, as the same task has them open at the same version. */
+  /**
+   * The rows that a store counts, as the same task has them open at the same version. None where the task has evaluated the join
+   * twice, as where a batch is joined with itself: which rows belong to which counts is not known then.
+   */
   def rowsOf(counts: CecStateStore): Option[CecStateStore] = for {
     task <- Option(TaskContext.get()) if JoinNames.countsRows(counts.id.storeName)
     id = counts.id.copy(storeName = JoinNames.rowsBeside(counts.id.storeName))
-    rows <- Option(open.get((task.taskAttemptId(), id))) if rows.version == counts.version
+    rows <- Option(open.get((task.taskAttemptId(), id))).collect { case List(only) => only } if rows.version == counts.version
   } yield rows
 }
 

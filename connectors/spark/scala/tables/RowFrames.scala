@@ -4,7 +4,7 @@ import scala.jdk.CollectionConverters._
 import org.apache.arrow.vector.{FieldVector, TimeStampMicroTZVector, TimeStampNanoTZVector, TimeStampNanoVector}
 import org.apache.arrow.vector.{UInt1Vector, VectorSchemaRoot}
 import org.apache.arrow.vector.ipc.message.ArrowFieldNode
-import org.apache.arrow.vector.types.pojo.Schema
+import org.apache.arrow.vector.types.pojo.{ArrowType, Field, Schema}
 import org.apache.arrow.vector.util.OversizedAllocationException
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
@@ -33,6 +33,8 @@ private[tables] final class RowFrames(
   private val timestamps: Option[FieldVector] = columns.timestampColumn.map(name => root.getVector(name))
   private val encoder = new BodyEncoder(CompressionLevel)
   private var written = 0L
+  /** A null struct has room for all of its fields in Arrow, and hardly any in Spark's own form. */
+  private val rowsMax = math.max(1, math.min(FrameRowsMax, FrameBytesMax / columns.data.map(leastBytes).sum)).toInt
   private val areAsTheyAre = places == rowType.indices && !rowType.fields.exists(column => StoredValues.areOther(column.dataType))
   private lazy val projection = UnsafeProjection.create(places.zip(columns.data).map { case (place, field) =>
     StoredValues.at(place, rowType(place), field)
@@ -44,7 +46,7 @@ private[tables] final class RowFrames(
   /** The next frame of some rows, of which there is at least one. */
   def next(rows: BufferedIterator[InternalRow]): Frame = {
     var (count, bytes) = (0, 0L)
-    def fits: Boolean = count < FrameRowsMax && bytes < FrameBytes &&
+    def fits: Boolean = count < rowsMax && bytes < FrameBytes &&
       (count == 0 || bytes + unsafe(rows.head).getSizeInBytes <= FrameBytesMax)
     while (rows.hasNext && fits) {
       val row = unsafe(rows.head)
@@ -124,6 +126,11 @@ private[tables] object RowFrames {
   private val FrameRowsMax = 1 << 16
   /** Of rows in Spark's own form: enough for one frame. */
   private val FrameBytes = 8L << 20
+  /** What a value takes in Arrow at least, for a leaf the largest fixed width and its validity. */
+  private def leastBytes(field: Field): Long = field.getType match {
+    case _: ArrowType.Struct => 1 + field.getChildren.asScala.map(leastBytes).sum
+    case _ => 17
+  }
   /** A row that would go beyond stands in a frame of its own: whatever it is, others fit. */
   private val FrameBytesMax = 32L << 20
 }

@@ -1,5 +1,6 @@
 package org.apache.spark.sql.cecstore.tables
 
+import scala.collection.mutable
 import scala.jdk.CollectionConverters._
 import org.apache.arrow.vector.types.{DateUnit, FloatingPointPrecision, TimeUnit}
 import org.apache.arrow.vector.types.pojo.{ArrowType, Field, FieldType, Schema}
@@ -27,7 +28,7 @@ private[cecstore] final case class StoredColumns(
   /** Where each column of a queue is among these, which may be in another order; or what differs. */
   def placesIn(stored: Schema): Either[Seq[(String, String)], IndexedSeq[Int]] = {
     val theirs = stored.getFields.asScala.toIndexedSeq.drop(StoredColumns.ofLog.size)
-    val places = theirs.map(field => data.indexWhere(own => isSameName(own.getName, field.getName)))
+    val places = placesOf(theirs.map(_.getName))
     val found = theirs.zip(places).collect { case (field, place) if place >= 0 => field -> data(place) }
     val missing = theirs.zip(places).collect { case (field, -1) => field.getName -> "not in the query" }
     val more = data.indices.filterNot(places.contains).map(at => data(at).getName -> "not in the queue")
@@ -41,11 +42,24 @@ private[cecstore] final case class StoredColumns(
     Either.cond(differences.isEmpty, places, differences)
   }
 
+  /** By the very name first; then one in another case, which is nobody's yet. -1 where there is none. */
+  private def placesOf(names: IndexedSeq[String]): IndexedSeq[Int] = {
+    val exact = names.map(name => data.indexWhere(_.getName == name))
+    val taken = mutable.Set.from(exact)
+    names.zip(exact).map {
+      case (name, -1) =>
+        val place = data.indices.find(at => !taken(at) && isSameName(data(at).getName, name)).getOrElse(-1)
+        taken += place
+        place
+      case (_, place) => place
+    }
+  }
+
   private def isSameName(one: String, other: String): Boolean =
     if (isCaseSensitive) one == other else one.equalsIgnoreCase(other)
 
   private def named(fields: Seq[Field], name: String): String =
-    fields.map(_.getName).find(isSameName(_, name)).getOrElse(name)
+    fields.map(_.getName).find(_ == name).orElse(fields.map(_.getName).find(isSameName(_, name))).getOrElse(name)
 
   /** Nulls, metadata and the names of fields in lists and maps are not compared: the queue keeps its own. */
   private def isSame(one: Field, other: Field): Boolean = if (SparkTypes.isVariant(one) || SparkTypes.isVariant(other)) {
