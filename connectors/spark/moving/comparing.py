@@ -89,7 +89,8 @@ def compare(
         f"{first_checkpoint.path}, {second_checkpoint.path}",
         lambda: moving.compare(session._jsparkSession, *both),
     )
-    for each in (first_checkpoint, second_checkpoint):
-        check_all_noted(each, (store["operator"] for store in answer["stores"]))
+    operators = [store["operator"] for store in answer["stores"]]
+    check_all_noted(first_checkpoint, operators)
+    check_all_noted(second_checkpoint, operators)
     stores = tuple(StoreComparison(**store) for store in answer["stores"])
     return Comparison(first_checkpoint.path, first, second_checkpoint.path, second, stores)

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from support.drivers import self_join
 from support.runs.counts import CRASH_FULL
 from support.runs.minors import HAS_JOIN_FORMAT_3
 from support.spark.inputs import FILES
@@ -29,6 +28,7 @@ from support.spark.runs import (
     unproven,
 )
 from support.spark.session import CEC, put_back, without_extension
+from support.watermarks import self_join
 
 # Fewer in the quick tier: what the others show is shown by these as well.
 NAMES = [name for name in QUERIES if CRASH_FULL or not QUERIES[name].is_extra]
