@@ -8,7 +8,7 @@ from typing import Any
 
 from cec_store.format.retention import Retention
 from cec_store.partitioned.read_options import by_lower_name
-from cec_store.storage.names import check_given_name
+from cec_store.storage.names import checked_transaction
 
 _NAMES = ("path", "timestampColumn", "keyColumns", "segmentBytes", "retention")
 _OF_TRANSACTION = ("txnAppId", "txnVersion")
@@ -67,16 +67,3 @@ def _transaction(given: Mapping[str, str]) -> tuple[str, int] | None:
             f"txnAppId and txnVersion (the batch's id) go together, not {app!r} and {version!r}"
         )
     return checked_transaction(app, int(version))
-
-
-def checked_transaction(app_id: object, version: object) -> tuple[str, int]:
-    """Return the name of a writer and the number of its batch, as a commit can say them.
-
-    Raises:
-        ValueError: another name than :func:`.names.check_given_name` takes, or another number than
-            an int from 0 to 2^63 - 1.
-    """
-    name = check_given_name(app_id, "a writer's")
-    if type(version) is not int or not 0 <= version < 1 << 63:
-        raise ValueError(f"{version!r} is no version: a whole number from 0 to 2^63 - 1")
-    return name, version

@@ -8,7 +8,6 @@ deletes old ones, so that there are never more than a few.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Protocol
@@ -28,6 +27,7 @@ from cec_store.standby.lease_format import (
     rows_name,
 )
 from cec_store.storage.local import LocalFolder
+from cec_store.storage.local_files import set_size
 from cec_store.storage.opened_once import OpenedOnce, Shared
 from cec_store.storage.regular_files import FILE_MODE
 from cec_store.storage.stores.store import Store
@@ -190,7 +190,7 @@ def _environment(path: str, create: bool, locks: bool) -> lmdb.Environment:
         raise FileNotFoundError(path) from None
     if create:
         # As long as it will ever be: to read a page behind the end of a file kills a process.
-        os.truncate(path, _MAP_BYTES)
+        set_size(path, _MAP_BYTES)
     return opened
 
 

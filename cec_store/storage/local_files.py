@@ -115,6 +115,11 @@ def created_file(path: str, more: int = 0) -> Descriptor:
     return open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | more)
 
 
+def set_size(path: str, size: int) -> None:
+    """Give a file this size, by zeros at its end where it is shorter."""
+    os.truncate(path, size)
+
+
 def lock_file(descriptor: Descriptor, shared: bool = False) -> None:
     """Lock or raise ``BlockingIOError``."""
     how = fcntl.LOCK_SH if shared else fcntl.LOCK_EX

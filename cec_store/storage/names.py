@@ -91,6 +91,19 @@ def check_given_name(name: object, whose: str) -> str:
     return name
 
 
+def checked_transaction(app_id: object, version: object) -> tuple[str, int]:
+    """Return the name of a writer and the number of its batch, as a commit can say them.
+
+    Raises:
+        ValueError: another name than :func:`check_given_name` takes, or another number than
+            an int from 0 to 2^63 - 1.
+    """
+    name = check_given_name(app_id, "a writer's")
+    if type(version) is not int or not 0 <= version < 1 << 63:
+        raise ValueError(f"{version!r} is no version: a whole number from 0 to 2^63 - 1")
+    return name, version
+
+
 def check_consumer_name(name: object) -> str:
     """Return a name that a consumer may have; raises as :func:`check_given_name` does."""
     return check_given_name(name, "a consumer's")

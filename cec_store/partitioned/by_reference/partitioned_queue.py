@@ -39,7 +39,7 @@ from cec_store.partitioned.by_reference.reference_queue import (
 )
 from cec_store.partitioned.by_reference.reference_writer import ReferenceWriter
 from cec_store.partitioned.by_reference.upkeep import Upkeep
-from cec_store.partitioned.write_options import checked_transaction
+from cec_store.storage.names import checked_transaction
 from cec_store.storage.stores.store import Store
 
 
