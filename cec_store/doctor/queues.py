@@ -10,7 +10,7 @@ from cec_store.errors import CecError, QueueLocked
 from cec_store.format.frame import FORMAT_VERSION
 from cec_store.format.retention import Retention, RetentionMode
 from cec_store.inspector.measuring.consumer_lags import ConsumerLag, consumer_lags
-from cec_store.inspector.measuring.reference_consumers import place_consumers, reference_consumers
+from cec_store.inspector.measuring.reference_consumers import partition_consumers
 from cec_store.inspector.places.places import Place, PlaceKind
 from cec_store.ledger.commit_chain import chain_at
 from cec_store.log.notes import refuse_if_held
@@ -31,7 +31,7 @@ def queue_lines(place: Place) -> Iterator[Diagnosis]:
         else:
             chain = chain_at(place.folder)
             what = f"offsets {chain.first_offset():,} to {chain.end.offset:,}"
-        consumers = place_consumers(place)
+        consumers = partition_consumers(place)
     except (CecError, FileNotFoundError) as error:
         yield of_error(error, place.path)
         return
@@ -60,18 +60,24 @@ def _writer(place: Place) -> Iterator[Diagnosis]:
         yield sound("writer", "a process of this machine has it open for append")
 
 
-def _consumers(place: Place, states: Sequence[ConsumerState]) -> Iterator[Diagnosis]:
+def _consumers(
+    place: Place, partitions: Sequence[tuple[int, Sequence[ConsumerState]]]
+) -> Iterator[Diagnosis]:
     retention = place.retention()
     if retention is None:
         what = "its retention cannot be read: nothing is trimmed by itself"
         yield fault("consumer", what, "set it again: `cec-store consumers --retention`")
         return
+    states = [state for _, those in partitions for state in those]
     lags = consumer_lags(states)
     if not lags:
         yield _without_consumers(place, Retention.of(retention))
-    lost = _behind(place)
+    # Of what they have yet to process, records are deleted.
+    names_behind = {
+        state.name for first, those in partitions for state in those if state.effects_saved < first
+    }
     for lag in lags:
-        if lag.name in lost:
+        if lag.name in names_behind:
             drop = f"`cec-store consumers {place.path} --drop {lag.name} --yes`"
             what = f"{lag.name}: records that it needs are deleted: its next start is refused"
             yield fault("consumer", what, f"forget it ({drop}) and register it anew")
@@ -80,21 +86,6 @@ def _consumers(place: Place, states: Sequence[ConsumerState]) -> Iterator[Diagno
             state.received - state.effects_saved for state in states if state.name == lag.name
         )
         yield _consumer(place, lag, kept + lag.lag_records, Retention.of(retention))
-
-
-def _behind(place: Place) -> set[str]:
-    """Return the names of consumers of which records are deleted that they have yet to process."""
-    if place.kind is PlaceKind.PARTITIONED_QUEUE:
-        of_partition = reference_consumers(place)
-        firsts = {number: place.reference.first(number) for number in place.reference.ends()}
-        return {
-            state.name
-            for number, first in firsts.items()
-            for state in of_partition(number)
-            if state.effects_saved < first
-        }
-    first = chain_at(place.folder).first_offset()
-    return {state.name for state in place_consumers(place) if state.effects_saved < first}
 
 
 def _without_consumers(place: Place, retention: Retention) -> Diagnosis:

@@ -141,13 +141,7 @@ class Consumer:
             state = Acknowledgement(log_id, at, at, at, self._clock_us())
             remove_acknowledgements(self._folder, self.name, 2**32)  # of one that was dropped
             self._publish(acknowledgement_name(self.name), state)
-        if state.effects_saved < oldest:
-            raise OutOfRange(
-                f"{self._folder.path}: consumer {self.name!r} needs records from "
-                f"{state.effects_saved} on, and the oldest is {oldest}: they were deleted, as the "
-                "queue's retention or a trim said, or its file was restored from an old copy. Drop "
-                f"the consumer and register it anew to go on from {oldest}"
-            )
+        check_is_left(self._folder.path, self.name, state.effects_saved, oldest)
         written = self._chain.written_offset
         if state.received > written:
             raise OutOfRange(
@@ -257,6 +251,16 @@ class Consumer:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def check_is_left(path: str, name: str, saved: int, oldest: int) -> None:
+    """Raises :class:`OutOfRange` where records that a consumer needs are gone."""
+    if saved < oldest:
+        raise OutOfRange(
+            f"{path}: consumer {name!r} needs records from {saved} on, and the oldest is {oldest}: "
+            "they were deleted, as the queue's retention or a trim said, or its file was restored "
+            f"from an old copy. Drop the consumer and register it anew to go on from {oldest}"
+        )
 
 
 def drop_consumer(folder: Folder, name: str) -> None:

@@ -52,9 +52,19 @@ def place_consumers(place: Place) -> list[ConsumerState]:
         CorruptLog, UnsupportedVersion: what one of them has acknowledged cannot be read.
         NotAQueue: the queue is not there any more.
     """
+    return [state for _, states in partition_consumers(place) for state in states]
+
+
+def partition_consumers(place: Place) -> list[tuple[int, list[ConsumerState]]]:
+    """Return the oldest offset that is left of each partition, and its registered consumers.
+
+    Raises as :func:`place_consumers`.
+    """
     if place.has_versions:
         return []
     if place.kind is not PlaceKind.PARTITIONED_QUEUE:
-        return chain_consumers(chain_at(place.folder))
+        chain = chain_at(place.folder)
+        return [(chain.first_offset(), chain_consumers(chain))]
     of_partition = reference_consumers(place)
-    return [state for log in place.logs for state in of_partition(log.partition or 0)]
+    numbers = [log.partition or 0 for log in place.logs]
+    return [(place.reference.first(number), of_partition(number)) for number in numbers]

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 
-from cec_store.errors import CecError, OutOfRange
+from cec_store.errors import CecError
 from cec_store.format.retention import Retention
 from cec_store.indexes.files import index_folder
 from cec_store.indexes.timestamp import TimestampIndex
@@ -25,6 +25,7 @@ from cec_store.log.writer import ClockAndEntropy
 from cec_store.queues.appendable_queue import now_us
 from cec_store.queues.consumers import (
     Consumer,
+    check_is_left,
     drop_consumer,
     read_acknowledgement,
 )
@@ -208,12 +209,7 @@ def plan_addition(place: Place, name: str) -> dict[Log, int]:
         begins[log] = chain.first_offset()
         with suppress(FileNotFoundError):  # it is not registered yet
             known = read_acknowledgement(log.folder, name, chain.manifest.log_id)
-            if known.effects_saved < begins[log]:
-                raise OutOfRange(
-                    f"{log.folder.path}: consumer {name!r} needs records from "
-                    f"{known.effects_saved} on, and the oldest is {begins[log]}: drop it and "
-                    "register it anew"
-                )
+            check_is_left(log.folder.path, name, known.effects_saved, begins[log])
             begins[log] = known.effects_saved
     return begins
 

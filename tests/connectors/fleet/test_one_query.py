@@ -1,5 +1,6 @@
 """One query of a fleet that is paused, resumed or restarted while the others run."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -109,17 +110,20 @@ def test_one_that_is_paused_stays_so_where_it_is_restarted(fleet: Fleet) -> None
     assert (fleet.folder.requests().paused, fleet.folder.requests().restarts) == ({"tall"}, set())
 
 
-def test_a_folder_that_cannot_be_read_resumes_nothing(
-    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    engine = EngineDouble(6)
-    fleet.pause("tall")
-    driver = driver_of(fleet, engine, 0.0)
+def looks_while_away(
+    driver: FleetDriver,
+    monkeypatch: pytest.MonkeyPatch,
+    away: range,
+    seen: Callable[[], object],
+) -> list[object]:
+    """Begin, and return what is seen at each of the driver's first looks at the folder; at those
+    with these numbers, from 1 on, it cannot be read.
+    """
     requests, looks = FleetFolder.requests, []
 
     def told(folder: FleetFolder) -> object:
-        looks.append(engine.running())
-        if len(looks) < 4:
+        looks.append(seen())
+        if len(looks) in away:
             raise StorageError("requests", "the disk is away")
         return requests(folder)
 
@@ -128,6 +132,16 @@ def test_a_folder_that_cannot_be_read_resumes_nothing(
         driver.begin()
         while len(looks) < 6:
             assert not driver.wait(0.05)
+    return looks
+
+
+def test_a_folder_that_cannot_be_read_resumes_nothing(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = EngineDouble(6)
+    fleet.pause("tall")
+    driver = driver_of(fleet, engine, 0.0)
+    looks = looks_while_away(driver, monkeypatch, range(1, 4), engine.running)
     assert looks[1:6] == [ALL - {"tall"}] * 5
     fleet.folder.ask(STOP)
     assert driver.wait(60.0)
@@ -140,19 +154,7 @@ def test_what_was_carried_out_is_not_done_again_while_the_folder_cannot_be_read(
     driver = driver_of(fleet, engine, 0.0)
     fleet.restart("odd")
     fleet.pause("tall")
-    requests, looks = FleetFolder.requests, []
-
-    def told(folder: FleetFolder) -> object:
-        looks.append(engine.started.count("odd"))
-        if 1 < len(looks) < 5:
-            raise StorageError("requests", "the disk is away")
-        return requests(folder)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(FleetFolder, "requests", told)
-        driver.begin()
-        while len(looks) < 6:
-            assert not driver.wait(0.05)
+    looks = looks_while_away(driver, monkeypatch, range(2, 5), lambda: engine.started.count("odd"))
     assert looks[1:6] == [1] * 5
     assert engine.running() == ALL - {"tall"}
     fleet.folder.ask(STOP)
