@@ -87,14 +87,14 @@ def limits(store: Store, state: QueueState, bounds: TrimBounds, now_us: int) -> 
         CorruptLog, UnsupportedVersion: what a consumer needs cannot be read.
     """
     ends, keep = state.commit.ends, bounds.keep
-    needed = effects_saved(store, state)
+    needed = consumers_needs(store, state, bounds)
     below = dict(enumerate(ends))
     if bounds.before is not None:
         below = _checked(store.url, bounds.before, ends)
     elif keep is None:
         retention = bounds.retention or retention_of(state, store.url)
         if retention.mode.has_value:
-            keep, needed = retention, {}
+            keep = retention
         elif retention.mode is RetentionMode.FOREVER or not needed:
             return {}
     if keep is not None:
@@ -104,6 +104,23 @@ def limits(store: Store, state: QueueState, bounds: TrimBounds, now_us: int) -> 
     if WRITER_SETTING in state.commit.settings and any(below.values()):
         below = {0: min(below[0], _rebuilt_from(store, state))}
     return below
+
+
+def consumers_needs(
+    store: Store, state: QueueState, bounds: TrimBounds
+) -> dict[str, tuple[int, ...]]:
+    """Return by name the offsets from which a trim leaves each consumer the records.
+
+    None of them counts where the retention is a time or a size and nothing else is asked for.
+
+    Raises:
+        CorruptLog, UnsupportedVersion: what one of them needs cannot be read.
+    """
+    if bounds.retention_decides:
+        retention = bounds.retention or retention_of(state, store.url)
+        if retention.mode.has_value:
+            return {}
+    return effects_saved(store, state)
 
 
 def _rebuilt_from(store: Store, state: QueueState) -> int:

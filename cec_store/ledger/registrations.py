@@ -204,10 +204,9 @@ def unread_times(state: QueueState, partition: int, received: int) -> tuple[int,
 
     Both in microseconds, by what commits say of segments: 0 and ``None`` where all are read.
     """
-    live = state.live
-    ends = pc.add(live.column("first_offset"), live.column("records"))
-    is_unread = pc.and_(pc.equal(live.column("partition"), partition), pc.greater(ends, received))
-    unread = live.filter(is_unread).sort_by("first_offset")
+    segments = state.segments_of(partition)
+    ends = pc.add(segments.column("first_offset"), segments.column("records"))
+    unread = segments.filter(pc.greater(ends, received))
     if not unread.num_rows:
         return 0, None
     least_us = unread.column("least_us")[0].as_py()

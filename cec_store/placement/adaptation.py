@@ -120,7 +120,7 @@ def _gift(draft: Draft, target: int, rich: list[int]) -> int | None:
     used = draft.used[draft.layout.owner[from_rich]]
     order = np.lexsort((-draft.load[from_rich], -used, ~draft.held[from_rich, target]))
     for group in from_rich[order].tolist():
-        if draft.fits(group, draft.rules.overload)[target]:
+        if draft.stays[group] and draft.fits(group, draft.rules.overload)[target]:
             return int(group)
     return None
 

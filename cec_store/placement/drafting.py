@@ -29,6 +29,8 @@ class Draft:
         owned = self.layout.owned.astype(np.float64)
         self.at_node = self.load @ owned + self.nodes.external
         self.held = self.layout.held
+        self.stays = np.ones(len(self.layout.groups), np.bool_)
+        """Groups that no move is of; shape (groups,). A plan moves a group once."""
 
     @property
     def is_full(self) -> bool:
@@ -65,6 +67,7 @@ class Draft:
             Move(layout.groups[group], layout.nodes[source], layout.nodes[target], protocol, reason)
         )
         self.layout = layout.moved(group, target)
+        self.stays[group] = False
         copies = self.layout.holders[group]
         self.held[group] = False
         self.held[group, copies[copies != NOWHERE]] = True
@@ -83,14 +86,15 @@ class Draft:
             excess = self.at_node[node] - most * self.nodes.capacity[node]
             if not wholly and excess <= EQUAL:
                 return True
-            groups = np.flatnonzero((self.layout.owner == node) & ((self.load > 0) | wholly))
+            here = (self.layout.owner == node) & self.stays
+            groups = np.flatnonzero(here & ((self.load > 0) | wholly))
             if not len(groups):
                 return wholly
             move = self._best(groups, math.inf if wholly else float(excess), most)
             if move is None:
                 return False
             self.move(*move, reason)
-        return False
+        return wholly and not bool((self.layout.owner == node).any())
 
     def _best(self, groups: Ints, excess: float, most: float) -> tuple[int, int] | None:
         """Return the group that goes and the node that takes it; ``None`` if none may."""

@@ -43,6 +43,8 @@ def optimum(
     if not groups or not copies:
         return layout.with_holders(np.zeros((groups, copies), np.int64))
     priced, weights = costs(loads, layout, reading, least), mean_loads(loads)
+    # In shares of the greatest, since the solver's tolerances are absolute.
+    priced = priced / (np.abs(priced).max() or 1.0)
     # A variable of 0 or 1 for each group and node, so a group's copies are at different nodes.
     each_group = scipy.sparse.kron(scipy.sparse.eye(groups), np.ones((1, nodes)))
     constraints = [scipy.optimize.LinearConstraint(each_group, copies, copies)]
@@ -50,13 +52,14 @@ def optimum(
         taking = nodes if may_hold is None else int(may_hold.sum())
         at_node = scipy.sparse.kron(weights[None, :], scipy.sparse.eye(nodes))
         room = room_of_a_node(weights, copies, taking, spread)
-        constraints.append(scipy.optimize.LinearConstraint(at_node, -np.inf, room))
+        unit = room or 1.0
+        constraints.append(scipy.optimize.LinearConstraint(at_node / unit, -np.inf, room / unit))
     solution = scipy.optimize.milp(
         priced.ravel(),
         integrality=np.ones(groups * nodes),
         bounds=scipy.optimize.Bounds(0, allowed.ravel().astype(np.float64)),
         constraints=constraints,
-        options={"time_limit": limit_s},
+        options={"time_limit": limit_s, "mip_rel_gap": 0.0},
     )
     if solution.status == 1:
         raise TimeoutError(f"no optimum of {groups} groups on {nodes} nodes within {limit_s:g} s")

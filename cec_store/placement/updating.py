@@ -128,7 +128,7 @@ class _Crowd:
 def _with_copies(layout: Layout, proposed: Layout, takes: list[bool]) -> Layout:
     """Return as many copies of each group as proposed, none where its owner is, and none twice.
 
-    If there are more copies, those that have to leave are dropped first.
+    If there are more copies, those that have to leave are dropped first, then those not proposed.
     """
     holders = np.full(proposed.holders.shape, NOWHERE, np.int64)
     asked = (proposed.holders != NOWHERE).sum(axis=1).tolist()
@@ -137,7 +137,10 @@ def _with_copies(layout: Layout, proposed: Layout, takes: list[bool]) -> Layout:
     ):
         copies = asked[group]
         nodes = [node for node in dict.fromkeys(row) if node not in (NOWHERE, owner)]
-        kept = sorted(nodes, key=lambda node: not takes[node])[:copies]
+        if len(nodes) > copies:
+            stay = set(proposed.holders[group].tolist())
+            nodes.sort(key=lambda node: (not takes[node], node not in stay))
+        kept = nodes[:copies]
         holders[group, : len(kept)] = kept
     return layout.with_holders(holders)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import cache
 from typing import Any
 
 from cec_store.connectors.spark.checkpoint.scans import operator_scans
@@ -12,6 +13,7 @@ from cec_store.inspector.measuring.consumer_lags import consumer_lags
 from cec_store.inspector.measuring.crash_costs import LoadRates
 from cec_store.inspector.measuring.last_restart import last_restart
 from cec_store.inspector.measuring.place_extents import At
+from cec_store.inspector.measuring.reference_consumers import reference_consumers
 from cec_store.inspector.places.places import Place
 from cec_store.inspector.verifying.place import verify_place
 from cec_store.inspector.verifying.results import PlaceVerification
@@ -54,8 +56,9 @@ def report_on(
     damage: list[Damage] = []
     chosen_at = at if at is not None else _newest(place, damage)
     logs: list[LogFacts] = []
+    consumers = cache(lambda: reference_consumers(place))
     for log in place.logs:
-        logs.append(read_facts(place, log, chosen_at))
+        logs.append(read_facts(place, log, chosen_at, consumers))
         done(len(logs))
     if at is not None and not place.is_built_in and all(facts.last is None for facts in logs):
         raise OutOfRange(f"{place.path}: {damage_in(logs)[0].what}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from cec_store.errors import CecError, CorruptLog, OutOfRange
@@ -18,7 +19,6 @@ from cec_store.inspector.measuring.footprint_statistics import (
 )
 from cec_store.inspector.measuring.log_history import LogHistory, read_log_history
 from cec_store.inspector.measuring.place_extents import At
-from cec_store.inspector.measuring.reference_consumers import reference_consumers
 from cec_store.inspector.measuring.reference_totals import reference_history
 from cec_store.inspector.places.places import Log, Place, PlaceKind
 from cec_store.log.chain import QueueChain
@@ -142,7 +142,11 @@ class LogFacts:
         return int(self.footprints.replay_rows[0])
 
 
-def read_facts(place: Place, log: Log, at: At) -> LogFacts:
+PartitionConsumers = Callable[[], Callable[[int], list[ConsumerState]]]
+"""Reads a partitioned queue's consumers when first called, and gives those of a partition."""
+
+
+def read_facts(place: Place, log: Log, at: At, consumers: PartitionConsumers) -> LogFacts:
     """Everything that can be read of one log; of a damaged one the sound rest.
 
     ``at`` as :func:`cec_store.inspector.measuring.overview.at_point` gives it.
@@ -151,7 +155,7 @@ def read_facts(place: Place, log: Log, at: At) -> LogFacts:
     for looks_left in reversed(range(_LOOKS)):
         facts = LogFacts(log, place.has_versions)
         try:
-            _read(facts, place, at)
+            _read(facts, place, at, consumers)
         except (OutOfRange, FileNotFoundError) as error:
             if looks_left:
                 continue  # trimmed or forgotten by a writer beside this inspection: look again
@@ -163,12 +167,12 @@ def read_facts(place: Place, log: Log, at: At) -> LogFacts:
     return facts
 
 
-def _read(facts: LogFacts, place: Place, at: At) -> None:
+def _read(facts: LogFacts, place: Place, at: At, consumers: PartitionConsumers) -> None:
     log = facts.log
     if place.kind is PlaceKind.PARTITIONED_QUEUE:
         facts.history, facts.last = reference_history(place, int(log.partition or 0))
         facts.damage += [Damage.of_fault(log.name, fault) for fault in facts.history.damage]
-        facts.consumers = reference_consumers(place)(int(log.partition or 0))
+        facts.consumers = consumers()(int(log.partition or 0))
         return
     if place.is_built_in:
         facts.at = _named(facts, place, at)

@@ -39,7 +39,7 @@ function tiles() {
   tile("still to be read", totals.records_waiting === null ? "unknown" : text.whole(totals.records_waiting), "records, by all queries");
   if (newest) tile("global checkpoint", text.duration(report.made_us - newest.taken_us), `old, number ${text.whole(newest.number)}`);
   else tile("global checkpoint", "none", "was taken yet");
-  if (outage) tile("recovers since", clock(outage.since_us), `${text.count(outage.arrivals_us.length, "executor")} came since`);
+  if (outage) tile("recovers since", text.second(outage.since_us), `${text.count(outage.arrivals_us.length, "executor")} came since`);
 }
 
 function figure(section, title, what) {
@@ -69,7 +69,7 @@ function graph() {
   table(figure("graph", "Queries", "Each after those that it reads."), "Queries", { columns, texts: [0, 1, 2, 10, 11], rows: queries.map((each) => [
     text.safe(each.query), each.state, text.safe(each.waits_for), each.arrivals === null ? "–" : text.whole(each.arrivals), until(each), each.priority === null ? "–" : text.whole(each.priority),
     each.cores === null ? "not known" : text.number(each.cores), each.batch === null ? "none" : text.whole(each.batch), records(each.records_waiting),
-    each.waiting_since_us === null ? "–" : clock(each.waiting_since_us), [...each.reads.map(nameOf), ...each.sources.map(text.safe)].join(", "), each.sink === null ? nameOf(each.writes) : text.safe(each.sink)]) }, true);
+    each.waiting_since_us === null ? "–" : text.second(each.waiting_since_us), [...each.reads.map(nameOf), ...each.sources.map(text.safe)].join(", "), each.sink === null ? nameOf(each.writes) : text.safe(each.sink)]) }, true);
 }
 
 function inQueues() {

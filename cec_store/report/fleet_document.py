@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from cec_store.connectors.spark.fleet.declaration import Graph, queue_path
@@ -19,7 +20,7 @@ from cec_store.connectors.spark.fleet.status import (
     QueryStatus,
     status_of,
 )
-from cec_store.errors import CecError
+from cec_store.errors import CecError, NoGlobalCheckpoint
 from cec_store.ledger.queue_state import QueueState
 
 Document = dict[str, Any]
@@ -125,7 +126,10 @@ def _queue(
 
 def _checkpoints(folder: FleetFolder) -> list[Document]:
     """The global ones that are kept, the oldest first."""
-    checkpoints = [folder.checkpoint(number) for number in folder.checkpoints()]
+    checkpoints = []
+    for number in folder.checkpoints():
+        with suppress(NoGlobalCheckpoint):  # the driver has just deleted it
+            checkpoints.append(folder.checkpoint(number))
     return [
         {
             "number": checkpoint.number,

@@ -18,6 +18,7 @@ from cec_store.inspector.measuring.extent_history import FLOOR_RECORDS
 from cec_store.inspector.measuring.log_history import HistoryBucket, SegmentUse, merged_buckets
 from cec_store.report.facts import LogFacts
 from cec_store.report.windows import ages, footprint_counts, lifetimes, named_windows, renewing
+from cec_store.values import MIN_TIMESTAMP_US
 
 Document = dict[str, Any]
 _POINTS_MAX = 1000
@@ -27,7 +28,8 @@ _BARS_MAX = 120
 
 def view(name: str, logs: Sequence[LogFacts], top: int, has_versions: bool) -> Document:
     """All that is drawn of these logs."""
-    counted = [facts for facts in logs if facts.footprints is not None]
+    # A writer may have taken away what was to be gone through.
+    counted = [facts for facts in logs if facts.footprints is not None and facts.history.buckets]
     statistics = [facts.footprints for facts in counted if facts.footprints is not None]
     return {
         "name": name,
@@ -60,7 +62,8 @@ def _history(logs: Sequence[LogFacts]) -> Document | None:
     first = max(buckets[0].number >> shift for buckets in kept)
     places = {s.number >> shift for buckets in kept for s in buckets if s.number >> shift >= first}
     numbers = sorted(places)
-    sums, largest = (np.zeros((5, len(numbers)), np.int64) for _ in range(2))
+    sums = np.zeros((5, len(numbers)), np.int64)
+    largest = np.full_like(sums, MIN_TIMESTAMP_US)
     target = np.zeros(len(numbers), np.int64)
     for facts, buckets in zip(logs, kept, strict=True):
         rows = _filled(buckets, numbers, shift)
@@ -70,7 +73,7 @@ def _history(logs: Sequence[LogFacts]) -> Document | None:
         largest = np.maximum(largest, rows)
     return {
         "number": largest[3].tolist(),
-        "timestamp_us": largest[4].tolist(),
+        "timestamp_us": _known(largest[4]),
         "extent_records_low": sums[0].tolist(),
         "extent_records": sums[1].tolist(),
         "largest_extent_records": largest[1].tolist(),
@@ -83,7 +86,7 @@ def _filled(buckets: Iterable[HistoryBucket], numbers: Sequence[int], shift: int
     """Low, high, windows, number and time at each place; what is not said holds on."""
     by_place = {bucket.number >> shift: bucket for bucket in buckets}
     rows = np.zeros((5, len(numbers)), np.int64)
-    before = (0, 0, 0, 0, 0)
+    before = (0, 0, 0, 0, MIN_TIMESTAMP_US)
     for place, number in enumerate(numbers):
         here = by_place.get(number)
         if here is not None and here.open_windows is not None:
@@ -110,7 +113,19 @@ def _written(logs: Sequence[LogFacts], has_versions: bool) -> Document:
     merged = merged_buckets(in_order, shift)
     names = ("number", "timestamp_us", "bytes", "records")
     by = {name: [getattr(item, name) for item in merged] for name in names}
+    by["timestamp_us"] = _known(np.array(by["timestamp_us"], np.int64))
     return {"by": "version" if has_versions else "frame", **by}
+
+
+def _known(times_us: Ints) -> list[int]:
+    """Return ascending times, of which those before the first known one are that one.
+
+    A frame without records says no time; where none does, all are 0.
+    """
+    is_known = times_us != MIN_TIMESTAMP_US
+    first = int(times_us[is_known][0]) if is_known.any() else 0
+    known: list[int] = np.where(is_known, times_us, first).tolist()
+    return known
 
 
 def _written_by_time(kept: Sequence[Sequence[HistoryBucket]]) -> Document:

@@ -26,8 +26,11 @@ _RUN_BITS_PER_KEY = 1.4
 """Bits of heap for a key of a run, which say whether its entry still counts."""
 RUN_BYTES_PER_KEY = 12
 """Bytes of a local file for a key of a run; while one is merged, the old one is there too."""
-ROWS_MOST = 4
-"""Keys and values of the extent take so many times those of live keys at most; docs/spark.md."""
+_ROWS_MOST = 4
+"""Keys and values of the extent take so many times those of live keys at most, or the extent factor
+if that is greater (ExtentTarget.scala)."""
+_ROWS_FLOOR_BYTES = 4 << 20
+"""Keys and values of one store's extent below which nothing is renewed (ExtentTarget.scala)."""
 _DIRECTORY_KEYS_MIN = 1 << 20
 """Keys of a store that has key directories (KeyDirectories.scala)."""
 DIRECTORY_BYTES_PER_RECORD = 5
@@ -119,12 +122,16 @@ def state_size(shape: StateShape) -> StateSize:
     # To hold q at f N while other records come, at most one renewal for each f - 1 of them.
     batch = round(shape.changes * (1 + 1 / (shape.extent_factor - 1)))
     kept = extent + shape.versions_kept * batch
+    rows_most = max(
+        round(max(_ROWS_MOST, shape.extent_factor) * shape.keys * row),
+        min(shape.stores * _ROWS_FLOOR_BYTES, extent * row),
+    )
     has_directories = shape.keys >= shape.stores * _DIRECTORY_KEYS_MIN
     return StateSize(
         heap_bytes=shape.keys * (HEAP_BYTES_PER_KEY + row),
-        heap_bytes_most=shape.keys * (HEAP_BYTES_PER_KEY + ROWS_MOST * row),
+        heap_bytes_most=shape.keys * HEAP_BYTES_PER_KEY + rows_most,
         index_bytes=shape.stores * index_bytes(-(-shape.keys // shape.stores)),
-        local_bytes_most=shape.keys * (ROWS_MOST * row + 2 * RUN_BYTES_PER_KEY),
+        local_bytes_most=shape.keys * 2 * RUN_BYTES_PER_KEY + rows_most,
         # Segments are deleted as a whole, so that each store may have one more.
         disk_bytes_most=round(kept * row / shape.compression)
         + shape.stores * SEGMENT_BYTES

@@ -31,10 +31,19 @@ def status_of(error: Exception) -> int:
 
 def exit_if_damaged(problems: Iterable[str]) -> None:
     """Each problem as a line on standard error; raises where there is one."""
-    lines = [f"cec-store: {problem}\n" for problem in problems]
-    sys.stderr.writelines(lines)
-    if lines:
+    every = list(problems)
+    for problem in every:
+        tell(problem)
+    if every:
         raise typer.Exit(DAMAGED)
+
+
+def tell(problem: str) -> None:
+    """Write one line to standard error. A name in it may come from a log, and so from anyone."""
+    from cec_store.inspector.decoding.plain_values import printable
+
+    lines = [printable(line) for line in problem.split("\n")]
+    sys.stderr.write("cec-store: " + "\n".join(lines) + "\n")
 
 
 @contextmanager

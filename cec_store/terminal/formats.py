@@ -150,14 +150,16 @@ class _Columns(_Writer):
         self._widths: list[int] | None = None
 
     def write(self, batch: pa.RecordBatch) -> None:
-        flat = dict(flat_columns(batch))
-        right = [pa.types.is_integer(c.type) or pa.types.is_floating(c.type) for c in flat.values()]
-        for rows in _rows(pa.RecordBatch.from_arrays([*flat.values()], [*flat])):
+        names, columns = zip(*flat_columns(batch), strict=True)
+        right = [pa.types.is_integer(c.type) or pa.types.is_floating(c.type) for c in columns]
+        # By numbers: a column "a.b" and the field b of a column a have one name.
+        numbers = [str(number) for number in range(len(columns))]
+        for rows in _rows(pa.RecordBatch.from_arrays(columns, numbers)):
             texts = [[_cell(value) for value in row.values()] for row in rows]
             if self._widths is None:
-                columns = zip(flat, *texts, strict=True)
-                self._widths = [min(max(map(len, column)), _WIDTH_MAX) for column in columns]
-                self._line([printable(name) for name in flat], right)
+                cells = zip(names, *texts, strict=True)
+                self._widths = [min(max(map(len, column)), _WIDTH_MAX) for column in cells]
+                self._line([printable(name) for name in names], right)
             for text in texts:
                 self._line(text, right)
 
@@ -176,7 +178,7 @@ def _cell(value: Any) -> str:
     if value is None:
         return "–"
     if isinstance(value, float):
-        return f"{value:g}"
+        return f"{value:.15g}"
     if isinstance(value, (dict, list)):
         value = json.dumps(finite(value), ensure_ascii=False)
     return printable(str(value))

@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from cec_store.errors import CecError
-from cec_store.terminal.exit_status import CUT_OFF, INTERRUPTED, WRONG_USE, status_of
+from cec_store.terminal.exit_status import CUT_OFF, INTERRUPTED, WRONG_USE, status_of, tell
 from cec_store.terminal.streams import close_output
 
 
@@ -102,13 +102,13 @@ class LazyGroup(TyperGroup):
         except typer.BadParameter as error:
             if error.param is not None:  # of one option or argument, which the parser names
                 raise
-            sys.stderr.write(f"cec-store: {error.message}\n")
+            tell(error.message)
             raise typer.Exit(WRONG_USE) from error
         except (CecError, FileExistsError, FileNotFoundError) as error:
-            sys.stderr.write(f"cec-store: {error}\n")
+            tell(str(error))
             raise typer.Exit(status_of(error)) from error
         except OSError as error:  # of the output: its disk is full, say
             close_output()
             what = error.strerror or str(error)
-            sys.stderr.write(f"cec-store: the output could not be written: {what}\n")
+            tell(f"the output could not be written: {what}")
             raise typer.Exit(WRONG_USE) from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from threading import Timer
 from typing import Any
 
@@ -35,8 +36,10 @@ class Screen:
 
     def __init__(self, *, has_bars: bool = True) -> None:
         """``has_bars``: show progress on standard error, which documents of JSON go without."""
-        self.out = Console(highlight=False, soft_wrap=True)
-        self.error = Console(stderr=True, highlight=False)
+        # Texts may come from anyone: "[b]" and ":b:" are these letters.
+        plain = partial(Console, highlight=False, markup=False, emoji=False)
+        self.out = plain(soft_wrap=True)
+        self.error = plain(stderr=True)
         self._is_asked_for_bars = has_bars
 
     @property
@@ -52,13 +55,13 @@ class Screen:
         """One line, styled on a terminal only."""
         text = printable(text)
         if self.is_terminal:
-            self.out.print(text, style=style or None, markup=False)
+            self.out.print(text, style=style or None)
         else:
             sys.stdout.write(text + "\n")
 
     def note(self, text: str) -> None:
         """One line on standard error."""
-        self.error.print(printable(text), markup=False)
+        self.error.print(printable(text))
 
     def document(self, value: Any) -> None:
         """The one JSON document of a verb."""
@@ -75,9 +78,9 @@ class Screen:
     def pairs(self, title: str, rows: Sequence[tuple[str, str]]) -> None:
         """Names with their values."""
         if self.is_terminal:
-            table = Table(title=Text(title), title_justify="left", show_header=False)
+            table = Table(title=_plain(title), title_justify="left", show_header=False)
             for row in rows:
-                table.add_row(*map(Text, row))
+                table.add_row(*map(_plain, row))
             self.out.print(table)
             return
         self.line(title)
@@ -100,7 +103,7 @@ class Screen:
             self._records(title, names, texts)
             return
         if self.is_terminal:
-            table = Table(title=title, title_justify="left")
+            table = Table(title=_plain(title), title_justify="left")
             for name, is_right in zip(names, right, strict=True):
                 table.add_column(name, justify="right" if is_right else "left", overflow="fold")
             for text in texts:
@@ -171,6 +174,10 @@ class _LateBar(Progress):
             self._timer.join()
         if self.live.is_started:
             super().stop()
+
+
+def _plain(text: str) -> Text:
+    return Text(printable(text))
 
 
 def _text(cell: Cell) -> str:

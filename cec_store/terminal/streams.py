@@ -6,10 +6,14 @@ import codecs
 import errno
 import select
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from threading import Event, Thread
 
 from cec_store.terminal.exit_status import CUT_OFF
+
+_LOOK_S = 1.0
+"""Seconds between looks at an output to which nothing is written."""
 
 
 def _escaped(error: UnicodeError) -> tuple[str, int]:
@@ -51,6 +55,33 @@ def refuse_closed_output() -> None:
     output.register(number, 0)
     if any(events & (select.POLLERR | select.POLLHUP) for _, events in output.poll(0)):
         raise BrokenPipeError(errno.EPIPE, "nobody reads the output any more")
+
+
+@contextmanager
+def stopping_with_output(stop: Callable[[], None]) -> Iterator[None]:
+    """Call ``stop`` once nobody reads standard output any more, while the block waits for rows.
+
+    Raises:
+        BrokenPipeError: at the end of the block, if nobody does.
+    """
+    is_over = Event()
+
+    def look() -> None:
+        while not is_over.wait(_LOOK_S):
+            try:
+                refuse_closed_output()
+            except BrokenPipeError:
+                stop()
+                return
+
+    thread = Thread(target=look, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
+    refuse_closed_output()
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import cache
 from typing import Annotated, Any
 
 import typer
@@ -45,7 +46,7 @@ from cec_store.verbs.upkeep.by_reference import (
     carry_out_reference_drop,
     plan_reference_addition,
     plan_reference_drop,
-    plan_reference_trim,
+    plan_reference_trims,
 )
 
 _NAMES = (
@@ -210,10 +211,12 @@ def _set_retention(
     before = place.retention()
     is_reference = place.kind is PlaceKind.PARTITIONED_QUEUE
 
+    @cache
+    def plan_partition() -> Callable[[Log], Trim]:
+        return plan_reference_trims(place, None, None, by=retention)
+
     def plan(log: Log) -> Trim:
-        if is_reference:
-            return plan_reference_trim(place, log, None, None, by=retention)
-        return plan_trim_of(log, None, by=retention)
+        return plan_partition()(log) if is_reference else plan_trim_of(log, None, by=retention)
 
     gathered = gather(place, place.logs if is_reference else queues_of(place), plan)
     is_done = yes and gathered.is_sound

@@ -22,6 +22,7 @@ from cec_store.terminal.documents import document
 from cec_store.terminal.exit_status import DAMAGED, wrong_use
 from cec_store.terminal.interrupts import raise_noted_interrupt
 from cec_store.terminal.screens import Screen
+from cec_store.terminal.streams import refuse_closed_output
 from cec_store.terminal.wording import counted, moment, value
 from cec_store.values import MIN_TIMESTAMP_US, Position
 from cec_store.verbs.arguments import (
@@ -192,6 +193,7 @@ class _Show:
                         return
                     continue
                 sys.stdout.flush()
+                refuse_closed_output()
                 raise_noted_interrupt()
                 time.sleep(self._poll_s)
         except KeyboardInterrupt:

@@ -17,6 +17,7 @@ from cec_store.opening import open_queue, read_queue
 from cec_store.state_logs.state_log import CHANGE_KINDS, CHANGES, StateLog
 from cec_store.terminal.exit_status import wrong_use
 from cec_store.terminal.formats import Format, limited, replay_schema, write_batches
+from cec_store.terminal.streams import stopping_with_output
 from cec_store.verbs.arguments import (
     AtPoint,
     Follow,
@@ -94,4 +95,6 @@ def _rows(
         changes = source.replay(at=version_at(place, at), **arguments)
         return changes, replay_schema(CHANGES, arguments["include_metadata"])
     rows = source.replay(follow=follow, **arguments)
+    if follow:
+        stack.enter_context(stopping_with_output(rows.stop))
     return rows, replay_schema(source.schema.data, arguments["include_metadata"])

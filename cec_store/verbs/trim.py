@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import cache
 from typing import Annotated, Any
 
 import typer
@@ -33,7 +35,7 @@ from cec_store.verbs.upkeep.by_log import (
 )
 from cec_store.verbs.upkeep.by_reference import (
     carry_out_reference_trims,
-    plan_reference_trim,
+    plan_reference_trims,
 )
 
 
@@ -71,10 +73,12 @@ def trim_verb(
             raise ValueError(f"{place.path} has partitions: give a moment, not an offset")
         TrimBounds(None if before is None else {}, keep)  # raises where both are given
 
+    @cache
+    def plan_partition() -> Callable[[Log], Trim]:
+        return plan_reference_trims(place, before, keep)
+
     def plan(log: Log) -> Trim:
-        if is_reference:
-            return plan_reference_trim(place, log, before, keep)
-        return plan_trim_of(log, before, keep)
+        return plan_partition()(log) if is_reference else plan_trim_of(log, before, keep)
 
     gathered = gather(place, queues, plan)
     trims = [trim for _, trim in gathered.answers]

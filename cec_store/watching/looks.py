@@ -96,7 +96,7 @@ def look_at(place: Place, rates: LoadRates, cores: int) -> Look:
             problems.append(str(error))
     states = [entry.state for entry in overview.logs if entry.state is not None]
     restart = overview.restart_cost(rates, cores)
-    progress = _progress(place, committed_us, problems)
+    progress = _progress(place, committed_us or overview.timestamp_us, problems)
     memory_bytes = progress.pop("memory_bytes", None)
     return Look(
         **progress,
@@ -120,8 +120,11 @@ def look_at(place: Place, rates: LoadRates, cores: int) -> Look:
     )
 
 
-def _progress(place: Place, committed_us: int | None, problems: list[str]) -> dict[str, Any]:
-    """Return what the newest stretch of a checkpoint's progress file says, if it is new enough."""
+def _progress(place: Place, batch_us: int | None, problems: list[str]) -> dict[str, Any]:
+    """Return what the newest stretch of a checkpoint's progress file says, if it is new enough.
+
+    ``batch_us`` is when the newest batch was committed, or began where none of its frames says.
+    """
     if place.checkpoint is None:
         return {}
     try:
@@ -129,7 +132,7 @@ def _progress(place: Place, committed_us: int | None, problems: list[str]) -> di
     except (CecError, ValueError) as error:
         problems.append(str(error))
         return {}
-    if not stretches or (committed_us or 0) - stretches[-1].until_us > _PROGRESS_AGE_US:
+    if not stretches or (batch_us or 0) - stretches[-1].until_us > _PROGRESS_AGE_US:
         return {}
     newest = stretches[-1]
     commit_us = newest.commit_us

@@ -152,6 +152,8 @@ def _state(seen: Sighting) -> str:
 
 
 def _is_behind(look: Look, before: Look) -> bool:
+    if look.kind != before.kind:
+        return True
     pairs = ((look.records, before.records), (look.batches, before.batches))
     return any(now is not None and then is not None and now < then for now, then in pairs)
 

@@ -217,6 +217,24 @@ def test_idle_nodes_are_freed_one_at_a_time_down_to_the_least() -> None:
     assert plan(layout, load, nodes, Rules(moves_max=1)).moves == (), "wholly, or not at all"
 
 
+def test_a_plan_moves_a_group_once() -> None:
+    """Of two moves of one, the first alone would be done, or the second directly."""
+    layout = Layout.of({"g": "A", "h": "A", "k": "B", "l": "B"}, "ABC", {"g": ["B"]})
+    found = plan(layout, np.array([0.5, 0.5, 0.1, 0.1]), Nodes.alike(3))
+    assert len({move.group for move in found.moves}) == len(found.moves) == 2
+    every = Layout.of(dict.fromkeys("abc", "A"), "ABC", {group: ["B"] for group in "abc"})
+    nodes = Nodes.alike(3)
+    nodes.draining[0] = True
+    found = plan(every, np.array([0.4, 0.4, 0.4]), nodes)
+    assert sorted(move.group for move in found.moves) == ["a", "b", "c"]
+
+
+def test_a_node_with_as_many_groups_as_may_move_is_freed() -> None:
+    layout, nodes = Layout.of({"a": 0, "b": 1}, [0, 1]), Nodes.alike(2)
+    found = plan(layout, np.array([0.0, 0.1]), nodes, Rules(moves_max=1, fills=False))
+    assert found.freed == (0,)
+
+
 def test_rules_that_contradict_each_other_are_refused() -> None:
     with pytest.raises(ValueError, match="in this order"):
         Rules(overload=0.5, aim=0.7)

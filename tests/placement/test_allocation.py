@@ -114,6 +114,20 @@ def test_algorithm_3_comes_near_the_optimum_under_a_bound() -> None:
     assert np.mean(shares) > 0.9
 
 
+@pytest.mark.parametrize("unit", [1e-8, 1e8])
+def test_the_optimum_is_one_in_any_unit(unit: float) -> None:
+    pytest.importorskip("scipy")
+    from cec_store.placement import optimum
+
+    case = made(24, 6, 3)
+    in_ones = optimum(case.layout, case.loads, spread=1.3)
+    other = optimum(case.layout, case.loads * unit, spread=1.3)
+    priced = costs(case.loads, case.layout)
+    assert score(other, priced) == pytest.approx(score(in_ones, priced), abs=1e-6)
+    weights = mean_loads(case.loads)
+    assert carried(other, weights).max() <= room_of_a_node(weights, 1, 6, 1.3) * (1 + 1e-6)
+
+
 def test_copies_stand_where_load_falls_while_that_of_their_group_rises() -> None:
     rising, falling = np.arange(10.0), np.arange(10.0)[::-1]
     layout = Layout.of({"a": 0, "b": 1, "c": 2}, [0, 1, 2])

@@ -132,6 +132,14 @@ def test_copies_at_nodes_that_take_none_leave_whatever_the_threshold() -> None:
     assert violations(found.layout) == []
 
 
+@pytest.mark.parametrize("threshold", [0.0, 5.0])
+def test_of_copies_that_are_too_many_the_proposed_one_is_kept(threshold: float) -> None:
+    now = Layout.of({"g": "a"}, "abc", {"g": ["b", "c"]})
+    proposed = now.with_holders(np.array([[2]]))
+    found = updated(now, proposed, np.array([[0.0, 1.0, -1.0]]), threshold)
+    assert (found.layout.holders.tolist(), found.moves) == ([[2]], ())
+
+
 def test_a_proposal_for_something_else_is_refused() -> None:
     case, other = made(8, 4, 5), made(8, 4, 6)
     priced = costs(case.loads, case.layout)

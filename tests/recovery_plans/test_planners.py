@@ -127,6 +127,16 @@ def test_branch_and_bound_finds_what_trying_everything_finds(case: Case) -> None
     assert violations(case.outage, plan) == []
 
 
+def test_the_optimum_stays_within_its_room_where_the_solver_would_not() -> None:
+    pytest.importorskip("scipy")
+    from cec_store.recovery_plans import optimum
+
+    for outage, room in ((single([0.5, 0.5000003], [1, 1]), 1.0), (single([1e-7], [1]), 0.0)):
+        plan = optimum(outage, room)
+        assert violations(outage, plan) == []
+        assert len(plan.queries) == (1 if room else 0)
+
+
 @given(cases())
 def test_nothing_is_better_than_the_optimum(case: Case) -> None:
     best = case.best()

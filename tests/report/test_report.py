@@ -13,10 +13,12 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner, Result
 
+import cec_store.inspector.measuring.reference_consumers as facts_room
 import cec_store.report.page as page_room
 from cec_store import open_queue
 from cec_store.cli import app
 from cec_store.format.frame import FRAME_HEADER_BYTES
+from cec_store.operators import Aggregate, ArrowSource, CountWindow, Runner, record_schema
 from cec_store.storage import trees
 from support.paths import DOCS, SNAPSHOT_QUEUE
 from support.places import damaged_queues as made
@@ -190,6 +192,61 @@ def test_who_reads_a_queue_is_reported_as_the_command_lists_it(tmp_path: Path) -
     document = document_of(path, status=1)
     assert document["consumers"] == []
     assert any("consumer-late" in each["path"] for each in document["damage"])
+
+
+@pytest.mark.parametrize("partitions", [3, 12])
+def test_consumers_of_all_partitions_are_read_once(
+    tmp_path: Path, partitions: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = pa.record_batch({"n": pa.array(range(10))})
+    with open_queue(tmp_path / "q", "a", schema=rows.schema, partitions=partitions) as queue:
+        for _ in range(partitions):
+            queue.append(rows)
+    assert (
+        CliRunner()
+        .invoke(app, ["consumers", str(tmp_path / "q"), "--add", "late", "--yes"])
+        .exit_code
+        == 0
+    )
+    looks = []
+    is_read = facts_room.reference_consumers
+    monkeypatch.setattr(
+        "cec_store.report.document.reference_consumers",
+        lambda place: looks.append(place) or is_read(place),
+    )
+    document = document_of(tmp_path / "q")
+    assert len(looks) == 1
+    assert [each["lag_records"] for each in document["consumers"]] == [10 * partitions]
+
+
+def test_moments_before_1970_are_told(tmp_path: Path) -> None:
+    """A queue of 1957, whose windows opened within hours of its end."""
+    path, early_us = tmp_path / "queue", -400_000_000_000_000
+    rows = made.trips(300)
+    moments = pa.array(rows["at"].cast(pa.int64()).to_numpy() + early_us)
+    rows = rows.set_column(0, "at", moments.cast(pa.timestamp("us", "UTC")))
+    operator = Aggregate(
+        group_by=["plane"], aggregates={"trips": ("count",)}, window=CountWindow(8),
+        input_schema=rows.schema,
+    )  # fmt: skip
+    with open_queue(path, "a", schema=record_schema(operator)) as queue:
+        Runner(operator, [ArrowSource(rows, "at")], queue).run()
+    document = document_of(path)
+    [view] = document["views"]
+    for part in ("history", "written"):
+        assert max(view[part]["timestamp_us"]) < early_us / 2
+    assert 0 <= document["logs"][0]["age_us"] < 86_400_000_000
+
+
+def test_a_partition_without_rows_at_first_has_the_time_of_its_next_ones(tmp_path: Path) -> None:
+    place = MadeCheckpoint(tmp_path / "c", KEY, VALUE)
+    place.batch({}, {("ann", 1): (1, "")})
+    place.batch({("bob", 1): (1, "")})
+    place.close()
+    document = document_of(tmp_path / "c")
+    for view in document["views"]:
+        for part in ("history", "written"):
+            assert min(view[part]["timestamp_us"]) > 1_300_000_000_000_000, (view["name"], part)
 
 
 def test_places_with_nothing_in_them_are_sound(tmp_path: Path) -> None:

@@ -110,9 +110,28 @@ def test_the_operator_is_asked_as_a_standby_asks_it(
     counts = document(*AGGREGATE, "--operator", "advised_operators:counts", "--recovery-time", 5)
     assert "is deterministic" in by_scheme(counts, "refused")["upstream backup"]
     assert counts["cheapest"] == "eventual checkpoint"
-    for wrong in ("advised_operators:nothing", "advised_operators", "nowhere:sort"):
+    (tmp_path / "fails_later.py").write_text(
+        "def late(): import found_late; return found_late.sort()\ndef asks(schema): return None\n"
+    )
+    (tmp_path / "found_late.py").write_text("from advised_operators import sort\n")
+    late = document(queue, "--rate", 500, "--operator", "fails_later:late")
+    assert by_scheme(late, "refused") == by_scheme(sort, "refused")
+    for wrong in ("advised_operators:nothing", "advised_operators", "nowhere:sort",
+                  "fails_later:asks"):  # fmt: skip
         status, text = run(queue, "--operator", wrong)
         assert (status, "--operator" in text) == (2, True)
+
+
+def test_a_trimmed_queue_does_not_say_how_much_input_there_is(tmp_path: Path) -> None:
+    """It has taken rows since its first day, and has the results of the last ones."""
+    path = tmp_path / "queue"
+    made.make_operator_queue(path, 3_000)
+    document(path)
+    trimmed = CliRunner().invoke(app, ["trim", str(path), "--keep", "10kB", "--yes"])
+    assert trimmed.exit_code == 0, trimmed.output
+    status, text = run(path)
+    assert (status, "--rate" in text) == (2, True), text
+    document(path, "--rate", 5)
 
 
 def test_a_queue_without_checkpoints_says_who_could_take_it_over(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from cec_store.cli import app
+from cec_store.verbs.upkeep import by_reference
 from support.places import damaged_queues as made
 from support.places.made_checkpoints import grown
 from support.places.partitioned_queues import commit, contents, rows
@@ -44,6 +45,28 @@ def test_dump_of_many_partitions_names_each(tmp_path: Path) -> None:
     assert names == ["partition 0", "partition 1", "partition 2"]
     numbers = [row["data"]["n"] for row in lines if row["row"] == "record" and "n" in row["data"]]
     assert numbers == [n for part in contents(queue).values() for n in part]
+
+
+def test_a_trim_of_partitions_says_who_holds_it_and_reads_them_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = partitioned(tmp_path / "queue")
+    assert run("consumers", queue, "--add", "late", "--yes").exit_code == 0
+    looks = []
+    read = by_reference.limits
+    monkeypatch.setattr(by_reference, "limits", lambda *a: looks.append(a) or read(*a))
+    found = document("trim", queue, "--before", "2999-01-01")
+    assert [log["held_by"] for log in found["logs"]] == [["late"]] * 3
+    assert [log["segments"] for log in found["logs"]] == [0] * 3
+    assert len(looks) == 1
+    assert (
+        "consumer 'late' needs the oldest segment that stays"
+        in run("trim", queue, "--before", "2999-01-01").stdout
+    )
+    assert run("consumers", queue, "--drop", "late", "--yes").exit_code == 0
+    found = document("trim", queue, "--before", "2999-01-01")
+    assert [log["held_by"] for log in found["logs"]] == [[]] * 3
+    assert [log["records"] for log in found["logs"]] == [8] * 3
 
 
 @pytest.mark.parametrize("verb", ["consumers", "trim", "reindex"])

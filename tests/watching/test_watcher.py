@@ -10,6 +10,8 @@ import pyarrow as pa
 import pytest
 
 from cec_store import OutputQueue, PartitionedQueue, open_queue
+from cec_store.connectors.spark.progress.history import Stretch
+from cec_store.connectors.spark.progress.progress_file import ProgressFile
 from cec_store.inspector.measuring.crash_costs import LoadRates
 from cec_store.inspector.measuring.overview import overview_of
 from cec_store.inspector.places.places import place_at
@@ -17,7 +19,8 @@ from cec_store.standby.leases import KeepAlive, leases_of
 from cec_store.watching.watcher import Watcher
 from support.places import damaged_queues as made
 from support.places.checkpoints import Made, began_us
-from support.places.made_checkpoints import grown
+from support.places.made_checkpoints import START_MS, MadeCheckpoint, grown
+from support.places.reported_places import KEY, VALUE
 
 RATES = LoadRates()
 SCHEMA = pa.schema([("n", pa.int64())])
@@ -161,6 +164,20 @@ def test_a_batch_that_is_planned_and_not_committed_counts_only_for_the_watermark
     place.run(3)
     place.plan()
     assert watcher(tmp_path / "c").look().look.batches == 3
+
+
+@pytest.mark.parametrize("days", [0, 3])
+def test_progress_of_days_ago_is_not_the_newest_batchs(days: int, tmp_path: Path) -> None:
+    """Not even where the newest batch changed no state, so that no frame says when it was."""
+    place = MadeCheckpoint(tmp_path / "c", KEY, VALUE)
+    place.batch({})
+    place.close()
+    until_us = 1_000 * START_MS - days * 86_400_000_000
+    stretch = Stretch(until_us - 1_000_000, until_us, 0, 1, 1_000_000, 1_000_000, 5_000)
+    ProgressFile(tmp_path / "c").write([stretch])
+    look = watcher(tmp_path / "c").look().look
+    assert (look.committed_us, look.problems) == (None, ())
+    assert look.input_rows_per_s == (None if days else 5_000)
 
 
 def test_damage_is_told_and_the_rest_shown(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from cec_store.inspector.measuring.sketches import sketches_of
 from cec_store.log.frames import Frame
 from cec_store.log.reader import LogReader
 from cec_store.operators.keys.encoder import KeyEncoder
+from cec_store.values import MIN_TIMESTAMP_US
 
 _RENEWED, _INPUT = "renewed", "input"
 _NEVER = -1
@@ -135,7 +136,7 @@ class _Tally:
         self._rows = self._no_rows(1024)
         """Last footprint, its time and input, updates, renewals, RESULT, OPEN; by code."""
         self._lifetimes = [np.empty(0, np.int64)]
-        self._newest_us = self._newest_input = 0
+        self._newest_us, self._newest_input = MIN_TIMESTAMP_US, 0
 
     def sample(self, skipped_bits: int, always: pa.RecordBatch) -> None:
         """Look at one key in ``1 << skipped_bits`` alone, and at those of these records."""

@@ -13,7 +13,8 @@ class MeasuredQuery:
     """Rates are by the records' own timestamps."""
 
     tuples_per_s: float | None
-    """Rows of input per second; ``None`` where the logs do not say, as in state stores."""
+    """Rows of input per second; ``None`` where the logs do not say, as in state stores
+    and trimmed queues."""
     query: Query
 
 
@@ -45,7 +46,13 @@ def measured_query(overview: Overview, tuple_s: float) -> MeasuredQuery:
         tuple_s=tuple_s,
         footprint_bytes=stored / records if records else _record_bytes(logs),
     )
-    return MeasuredQuery(rows / span_s if rows else None, query)
+    # A trimmed log says what it has taken since its first day, and for how long it has results.
+    is_whole = not any(_first_offset(log) for log in logs if log.has_input)
+    return MeasuredQuery(rows / span_s if rows and is_whole else None, query)
+
+
+def _first_offset(log: LogExtent) -> int:
+    return 0 if log.report is None else log.report.totals.first_offset
 
 
 def _span_s(logs: list[LogExtent]) -> float:

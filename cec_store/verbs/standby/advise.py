@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import asdict, dataclass, replace
-from functools import reduce
-from importlib import import_module
 from typing import Annotated, Any
 
 import pyarrow as pa
@@ -31,6 +28,7 @@ from cec_store.terminal.extent_screens import seconds
 from cec_store.terminal.screens import Cell, Screen
 from cec_store.terminal.wording import size
 from cec_store.verbs.arguments import AsJson, StorageOptions, count_option, place_of
+from cec_store.verbs.standby.factories import product_of
 
 _FOLLOWED_ONLY = "possible if the operator can be followed, which --operator tells"
 _QUEUES_ONLY = "possible if the query reads queues and writes one (spark.follow)"
@@ -86,17 +84,17 @@ def advise_verb(
 ) -> None:
     """Name the cheapest scheme that recovers in time after a failure, and what each costs."""
     row_s = 1 / known_rates().replay_rows_per_s if row_time is None else row_time
-    advance = window if advance is None else advance
     if path is None and rate is None:
         raise typer.BadParameter("give a queue or checkpoint, or --rate and --window")
-    if path is not None and (window or keys != 1):
-        raise typer.BadParameter("--window and --keys are for when no PATH is given")
+    if path is not None and (window or keys != 1 or advance is not None):
+        raise typer.BadParameter("--window, --advance and --keys are for when no PATH is given")
+    advance = window if advance is None else advance
     with wrong_use():
         system = System(
             1.0 if rate is None else rate, detection, interval, redirect, row_bytes, 8.0,
             1e6 * bandwidth, delay, row_s,
         )  # fmt: skip
-        made = _operator_of(operator)
+        made = None if operator is None else product_of(operator, made_by, "--operator ")
         if path is None:
             subject = _of_numbers(system, window, advance, keys, made)
         else:
@@ -166,21 +164,6 @@ def _of_place(path: str, storage_options: list[Any] | None, system: System,
         raise ValueError(f"{path}: it does not say how much input there is; give --rate")
     system = replace(system, tuples_per_s=rate)
     return _Subject(system, measured.query, operator, chains, is_spark=place.has_versions)
-
-
-def _operator_of(name: str | None) -> Operator | None:
-    """An operator of the function that ``--operator module:function`` names."""
-    if name is None:
-        return None
-    module, _, function = name.partition(":")
-    sys.path.insert(0, "")  # the working folder, as with `python -m`
-    try:
-        factory: Any = reduce(getattr, function.split("."), import_module(module))
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ValueError(f"--operator {name}: no such function: {error}") from error
-    finally:
-        sys.path.pop(0)
-    return made_by(factory)
 
 
 def _as_json(

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from functools import reduce
-from importlib import import_module
 from typing import Annotated, Any
 
 import typer
@@ -18,6 +15,7 @@ from cec_store.terminal.exit_status import wrong_use
 from cec_store.terminal.screens import Screen
 from cec_store.verbs.arguments import count_of
 from cec_store.verbs.fleet.stopping import Sigterm
+from cec_store.verbs.standby.factories import product_of
 
 LeaseName = Annotated[str, typer.Option("--lease", help="The lease that its nodes compete for.")]
 
@@ -80,17 +78,9 @@ def job_of(name: str) -> Job:
     """Return the job of the function that ``module:function`` names.
 
     Raises:
-        ValueError: there is no such function, or it returns something else.
+        ValueError: there is no such function, or it fails or returns something else.
     """
-    module, _, function = name.partition(":")
-    sys.path.insert(0, "")  # the working folder, as with `python -m`
-    try:
-        factory: Any = reduce(getattr, function.split("."), import_module(module))
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ValueError(f"{name}: no such function: {error}") from error
-    finally:
-        sys.path.pop(0)
-    made = factory() if callable(factory) else factory
+    made = product_of(name, lambda factory: factory() if callable(factory) else factory)
     if not isinstance(made, Job):
         raise ValueError(f"{name} gives {made!r}, and has to return a cec_store.Job")
     return made

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from cec_store.errors import CorruptLog, UnsupportedVersion
 from cec_store.format.retention import Retention
 from cec_store.inspector.places.places import Log, Place
 from cec_store.ledger.queue_state import QueueState
 from cec_store.ledger.reference_log import ReferenceLog
-from cec_store.ledger.reference_trims import TrimBounds, limits
+from cec_store.ledger.reference_trims import TrimBounds, consumers_needs, limits
 from cec_store.ledger.registrations import (
     check_is_there,
     dropped_names,
@@ -31,42 +34,48 @@ from cec_store.verbs.upkeep.by_log import Drop, Trim
 # -- trims ------------------------------------------------------------------------------------
 
 
-def plan_reference_trim(
+def plan_reference_trims(
     place: Place,
-    log: Log,
     before_us: int | None,
     keep: Retention | None,
     by: Retention | None = None,
-) -> Trim:
-    """Look what would go of a partition: whole segments before a moment, beyond what is kept, or
+) -> Callable[[Log], Trim]:
+    """Look what would go of each partition: whole segments before a moment, beyond what is kept, or
     as the retention says; ``by`` is one to try instead of the queue's own.
 
     Raises:
         CorruptLog, UnsupportedVersion: it cannot be read who needs what.
     """
-    queue, number = place.reference, _number(log)
-    state, end = queue.state, queue.ends()[number]
-    offset = None
+    queue, state = place.reference, place.reference.state
+    offsets = None
     if before_us is not None:
-        offset_found = queue.offset_at(number, before_us)
-        offset = end if offset_found is None else offset_found
-    bounds = TrimBounds(None if offset is None else {number: offset}, keep, by)
-    limit = limits(queue.store, state, bounds, now_us()).get(number, 0)
-    gone = [
-        segment
-        for segment in state.segments_of(number).to_pylist()
-        if segment["first_offset"] + segment["records"] <= limit
-    ]
-    first = state.commit.starts[number]
-    left = gone[-1]["first_offset"] + gone[-1]["records"] if gone else first
-    return Trim(
-        log,
-        tuple(segment["file"] for segment in gone),
-        sum(segment["bytes"] for segment in gone),
-        bounds,
-        TrimPlan(0, left, len(gone), ()),
-        first,
-    )
+        found = {number: queue.offset_at(number, before_us) for number in queue.ends()}
+        ends = queue.ends().items()
+        offsets = {n: end if (offset := found[n]) is None else offset for n, end in ends}
+    bounds = TrimBounds(offsets, keep, by)
+    limit_of = limits(queue.store, state, bounds, now_us())
+    needed = consumers_needs(queue.store, state, bounds)
+
+    def of_partition(log: Log) -> Trim:
+        number = _number(log)
+        segments = state.segments_of(number)
+        ends = pc.add(segments.column("first_offset"), segments.column("records")).to_numpy()
+        goes = ends <= limit_of.get(number, 0)
+        first = state.commit.starts[number]
+        gone, stays = segments.filter(pa.array(goes)), ends[~goes]
+        held_by = [
+            name for name, saved in needed.items() if len(stays) and saved[number] < stays[0]
+        ]
+        return Trim(
+            log,
+            tuple(gone.column("file").to_pylist()),
+            int(pc.sum(gone.column("bytes")).as_py() or 0),
+            bounds,
+            TrimPlan(0, int(ends[goes][-1]) if goes.any() else first, len(gone), tuple(held_by)),
+            first,
+        )
+
+    return of_partition
 
 
 def carry_out_reference_trims(place: Place, planned: Sequence[Trim]) -> None:

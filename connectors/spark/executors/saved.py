@@ -13,6 +13,7 @@ from cec_store.connectors.spark.executors.events import Event, events_of
 from cec_store.connectors.spark.executors.snapshot import Snapshot, parsed
 from cec_store.errors import UnsupportedVersion
 from cec_store.storage.paths import AnyPath
+from cec_store.storage.system_errors import os_errors_of
 from cec_store.storage.trees import new_file
 
 FORMAT = "cec-store cluster"
@@ -71,8 +72,10 @@ def read_saved(path: Path) -> SavedCluster:
         UnsupportedVersion: a newer release has written it.
     """
     advice = "spark.cluster(session).save(path) writes such a file"
+    with os_errors_of(str(path), reading=True):
+        data = path.read_bytes()
     try:
-        document = json.loads(path.read_bytes())
+        document = json.loads(data)
     except ValueError as error:
         raise ValueError(f"{path} is no look at a cluster: {error}; {advice}") from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:

@@ -187,8 +187,8 @@ class _Mover:
     def _made(self, plan: Plan, job: StateJob) -> int:
         """Make the new checkpoint; return the number of rows of state that were moved."""
         with new_folder(self._target) as tree:
-            rows, unique_ids = job.run(tree.root)
             try:
+                rows, unique_ids = job.run(tree.root)
                 sync_below(tree.root)
                 for file in spark_files(plan, unique_ids, hadoop_url(self._target)):
                     if not file.inside:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from cec_store.connectors.spark.checkpoint.layout import STATE, Checkpoint, store_folder
@@ -18,8 +19,10 @@ MOVING = "org.apache.spark.sql.cecstore.moving.Moving"
 _KEY_EXTRACTOR = "org.apache.spark.sql.execution.streaming.state.StatePartitionKeyExtractor"
 """`scala/moving` needs it, and is left out where a Spark lacks it."""
 _OF_THE_JOB = re.compile(
-    "cancell?ed|ExecutorLostFailure|OutOfMemoryError|No space left on device|"
-    "SparkContext was shut down|stopped SparkContext"
+    "cancell?ed|ExecutorLostFailure|OutOfMemoryError|No space left on device|[Qq]uota exceeded|"
+    "SparkContext was shut down|stopped SparkContext|Too many open files|Input/output error|"
+    "AccessDenied|AccessControlException|Permission denied|"
+    "Connection refused|ConnectException|SocketTimeout|UnknownHost"
 )
 """Words of an error after which nothing is known of what the job was to read."""
 
@@ -68,13 +71,8 @@ def asked(what: str, call: Callable[[], str]) -> dict[str, Any]:
         CorruptLog: Spark cannot read what is there.
         SparkUnavailable: the job failed by itself.
     """
-    from py4j.protocol import Py4JJavaError
-    from pyspark.errors import PySparkException
-
-    try:
+    with job_errors(what, "Spark cannot read its state"):
         answer: dict[str, Any] = json.loads(call())
-    except (PySparkException, Py4JJavaError) as error:
-        raise job_error(what, "Spark cannot read its state", error) from error
     if "refused" in answer:
         raise MoveRefused(f"{what}: {answer['refused']}")
     return answer
@@ -88,12 +86,27 @@ def check_all_noted(old: Checkpoint, operators: Iterable[int]) -> None:
     """
     state = old.folder.folder(STATE)
     known = {str(operator) for operator in operators}
-    for operator in sorted(name for name in state.folders() if name.isdigit()):
+    names = state.folders() if state.exists() else ()
+    for operator in sorted(name for name in names if name.isdigit()):
         if operator not in known:
             raise MoveRefused(
                 f"{state.path}/{operator}: Spark has noted nothing of this operator: run a "
                 "batch of the query with the installed Spark first"
             )
+
+
+@contextmanager
+def job_errors(path: str, what: str) -> Iterator[None]:
+    """Raise what :func:`job_error` says where a call into Spark fails, or its JVM has gone."""
+    from py4j.protocol import Py4JError, Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (PySparkException, Py4JJavaError) as error:
+        raise job_error(path, what, error) from error
+    except Py4JError as error:
+        raise SparkUnavailable(f"{path}: Spark's JVM has gone: {reason_of(error)}") from error
 
 
 def job_error(path: str, what: str, error: Exception) -> CecError:
@@ -156,8 +169,11 @@ class StateJob:
         return int(answer["rows"]), answer["ids"]
 
     def take_away(self, into: FolderTree) -> None:
-        """The state that was written below this folder."""
-        self._moving.takeAway(self._session._jsparkSession, self._request(into))
+        """Delete the state that was written below this folder; without a JVM, nothing."""
+        from py4j.protocol import Py4JNetworkError
+
+        with suppress(Py4JNetworkError):
+            self._moving.takeAway(self._session._jsparkSession, self._request(into))
 
     def _ask(self, call: Any, into: FolderTree) -> dict[str, Any]:
         what = self._plan.old.path

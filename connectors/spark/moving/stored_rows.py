@@ -11,7 +11,7 @@ from cec_store.connectors.spark.checkpoint.layout import Checkpoint
 from cec_store.connectors.spark.moving.state_job import (
     asked,
     check_all_noted,
-    job_error,
+    job_errors,
     moving_of,
     reading,
 )
@@ -50,16 +50,12 @@ class StoredRows:
             CorruptLog: Spark cannot read it; says why.
             SparkUnavailable: the job failed by itself.
         """
-        from py4j.protocol import Py4JJavaError
-        from pyspark.errors import PySparkException
         from pyspark.sql import DataFrame
 
         if partition >= self._partitions.get((operator, store), 0):
             return STORED.empty_table()  # all rows have one key, and stand in another
         words = (self._session._jsparkSession, self._request, operator, store, partition)
-        try:
+        folder = self._checkpoint.operator_folder(operator).folder(str(partition))
+        with job_errors(folder.path, f"Spark cannot read the store {store}"):
             rows = DataFrame(self._moving.rows(*words), self._session).toArrow()
-        except (PySparkException, Py4JJavaError) as error:
-            folder = self._checkpoint.operator_folder(operator).folder(str(partition))
-            raise job_error(folder.path, f"Spark cannot read the store {store}", error) from None
         return rows.cast(STORED)

@@ -27,6 +27,15 @@ def test_the_reason_is_that_of_the_jvm_and_not_of_the_call() -> None:
         ("ExecutorLostFailure (executor 1 exited): Remote RPC client disassociated", False),
         ("java.lang.OutOfMemoryError: Java heap space", False),
         ("java.io.IOException: No space left on device", False),
+        ("java.nio.file.AccessDeniedException: s3a://bucket/new/x: putObject 403 Forbidden", False),
+        (
+            "org.apache.hadoop.security.AccessControlException: Permission denied: access=WRITE",
+            False,
+        ),
+        ("java.io.FileNotFoundException: /new/x (Permission denied)", False),
+        ("java.net.ConnectException: Connection refused", False),
+        ("java.nio.file.FileSystemException: /new/x: Too many open files", False),
+        ("java.io.IOException: Disk quota exceeded", False),
         ("java.io.EOFException: Cannot read the file", True),
     ],
 )
