@@ -98,7 +98,9 @@ class Retention:
 
     def __str__(self) -> str:
         if self.mode is RetentionMode.TIME:
-            unit = next(name for name, size in _TIMES_US.items() if self.value % size == 0)
+            # In days at most: "7d" is shown as it was asked for.
+            whole = (name for name, size in _TIMES_US.items() if self.value % size == 0)
+            unit = next(name for name in whole if name != "w")
             return f"{self.value // _TIMES_US[unit]}{unit}"
         if self.mode is RetentionMode.BYTES:
             units = ((name, SIZE_UNITS[unit]) for unit, name in _SIZE_NAMES.items())

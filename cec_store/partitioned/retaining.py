@@ -36,7 +36,7 @@ def set_retention(
     Examples:
         >>> set_retention("queues/trades", "7d")
         >>> str(open_queue("queues/trades").retention)
-        '1w'
+        '7d'
     """
     folder = folder_at(path, storage_options)
     ledger = ledger_at(folder)

@@ -152,9 +152,9 @@ class _Columns(_Writer):
     def write(self, batch: pa.RecordBatch) -> None:
         names, columns = zip(*flat_columns(batch), strict=True)
         right = [pa.types.is_integer(c.type) or pa.types.is_floating(c.type) for c in columns]
-        # By numbers: a column "a.b" and the field b of a column a have one name.
-        numbers = [str(number) for number in range(len(columns))]
-        for rows in _rows(pa.RecordBatch.from_arrays(columns, numbers)):
+        # A column "a.b" and the field b of a column a have one name.
+        apart = [name if names.index(name) == n else f"{name} {n}" for n, name in enumerate(names)]
+        for rows in _rows(pa.RecordBatch.from_arrays([*columns], apart)):
             texts = [[_cell(value) for value in row.values()] for row in rows]
             if self._widths is None:
                 cells = zip(names, *texts, strict=True)

@@ -47,7 +47,7 @@ def tail_verb(
     since: Since = None,
     until: Until = None,
     form: Annotated[
-        Format, typer.Option("--format", help="table, jsonl or csv.")
+        Format, typer.Option("--format", metavar="table|jsonl|csv", help="How rows are written.")
     ] = Format.TABLE,
     kinds: Kinds = None,
     metadata: Annotated[

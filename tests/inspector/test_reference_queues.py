@@ -80,7 +80,7 @@ def test_figures_are_those_of_its_rows(path: str) -> None:
     for each in ("segments", "bytes", "frames"):
         assert extent["totals"][each] == verified["totals"][each] > 0
     consumers = json.loads(run("consumers", path, "--json").stdout)
-    assert (consumers["retention"], consumers["consumers"]) == ("1w", [])
+    assert (consumers["retention"], consumers["consumers"]) == ("7d", [])
     ends = [log["end_offset"] for log in consumers["logs"]]
     assert sum(ends) == 400
 
@@ -525,7 +525,7 @@ def test_a_retention_is_planned_and_then_set(path: str) -> None:
     planned = json.loads(run("consumers", path, "--retention", "1B", "--json").stdout)
     check("consumers", planned)
     assert contents(store) == before
-    assert (planned["before"], planned["retention"], planned["done"]) == ("1w", "1B", False)
+    assert (planned["before"], planned["retention"], planned["done"]) == ("7d", "1B", False)
     assert planned["totals"]["segments"] > 3
     assert "one of its next commits" in run("consumers", path, "--retention", "1B").stdout
     done = json.loads(run("consumers", path, "--retention", "1B", "--yes", "--json").stdout)

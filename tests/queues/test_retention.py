@@ -81,7 +81,7 @@ def files_of(queue: OutputQueue) -> MemoryFolder:
     [
         ("forever", RetentionMode.FOREVER, 0, "forever"),
         ("Consumers", RetentionMode.CONSUMERS, 0, "consumers"),
-        ("7d", RetentionMode.TIME, 7 * DAY_US, "1w"),
+        ("7d", RetentionMode.TIME, 7 * DAY_US, "7d"),
         ("36 h", RetentionMode.TIME, 36 * DAY_US // 24, "36h"),
         (timedelta(days=2), RetentionMode.TIME, 2 * DAY_US, "2d"),
         (timedelta(microseconds=5), RetentionMode.TIME, 5, "5us"),
@@ -243,7 +243,7 @@ def test_a_queue_that_is_there_keeps_its_own(caplog: pytest.LogCaptureFixture) -
     queue.close()
     with caplog.at_level(logging.WARNING), open_queue(queue.folder, "a", retention="1d") as again:
         assert again.retention == Retention.of("7d")
-    assert "its retention is 1w, not 1d" in caplog.text
+    assert "its retention is 7d, not 1d" in caplog.text
     assert queue.folder.names().count(RETENTION) == 1
 
 
@@ -309,12 +309,12 @@ def test_the_command_line_shows_and_sets_it_only_with_yes(tmp_path: Path) -> Non
     assert "would set it to 1B" in run("consumers", path, "--retention", "1B")
     assert "deletes 3 segments" in run("consumers", path, "--retention", "1B")
     assert open_queue(path).retention == FOREVER
-    assert "retention is 1w; it was forever" in run("consumers", path, "--retention", "7d", "--yes")
+    assert "retention is 7d; it was forever" in run("consumers", path, "--retention", "7d", "--yes")
     assert open_queue(path).retention == Retention.of("7d")
-    assert "retention 1w" in run("consumers", path)
-    assert "retention: 1w" in run("extent", path)
+    assert "retention 7d" in run("consumers", path)
+    assert "retention: 7d" in run("extent", path)
     for verb in ("consumers", "extent"):
-        assert json.loads(run(verb, path, "--json"))["retention"] == "1w"
+        assert json.loads(run(verb, path, "--json"))["retention"] == "7d"
     run("consumers", path, "--retention", "whenever", status=2)
     run("consumers", path, "--retention", "7d", "--drop", "x", status=2)
 

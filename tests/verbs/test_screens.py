@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from cec_store import open_queue
 from cec_store.cli import app
 from cec_store.terminal.exit_status import tell
+from cec_store.terminal.formats import Format, write_batches
 from cec_store.terminal.screens import Screen
 
 NAME = "a[/b] [red]c[/red] u:b:c"
@@ -72,3 +73,14 @@ def test_a_pipe_that_is_closed_ends_what_follows(verb: str, tmp_path: Path) -> N
         assert process.stdout.readline()
         process.stdout.close()
         assert process.wait(timeout=60) == 141
+
+
+def test_a_table_has_every_column_and_every_digit() -> None:
+    rows = pa.record_batch(
+        {"a.b": [1], "a": pa.array([{"b": 2}]), "n": [1234567.89], "big": [16777217.0]}
+    )
+    out = io.StringIO()
+    write_batches(iter([rows]), rows.schema, Format.TABLE, out)
+    names, values = out.getvalue().splitlines()
+    assert names.split() == ["a.b", "a.b", "n", "big"]
+    assert values.split() == ["1", "2", "1234567.89", "16777217"]

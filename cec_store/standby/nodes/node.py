@@ -215,10 +215,13 @@ class Node:
             newest = lease.number
             return lease
 
-        _log.warning(
-            "%s: %s takes over from %r (%s): %s",
-            self._leases.path, self.name, view.holder, cause.value, decision.reason,
-        )  # fmt: skip
+        if view.holder:
+            _log.warning(
+                "%s: %s takes over from %r (%s): %s",
+                self._leases.path, self.name, view.holder, cause.value, decision.reason,
+            )  # fmt: skip
+        else:
+            _log.info("%s: %s begins, as the first primary", self._leases.path, self.name)
         try:
             if standby is not None:
                 return standby.take_over_with(hold)

@@ -32,6 +32,7 @@ from cec_store.verbs.fleet.monitor import FleetMonitor
 from cec_store.verbs.fleet.one_query import pause_verb, redeploy_verb, restart_verb, resume_verb
 from cec_store.verbs.fleet.stopping import Sigterm
 from cec_store.verbs.spark.session import settings_of, spark_session
+from cec_store.verbs.working_folder import look_in_working_folder
 
 _EXAMPLE = "Example: cec-store fleet "
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
@@ -74,8 +75,10 @@ def run_verb(
 ) -> None:
     """Start all of a fleet's queries, or go on where its last driver was, until it is stopped.
 
-    SIGTERM and Ctrl-C stop it as `cec-store fleet stop` does.
+    Modules of its functions are looked for in the working folder first. SIGTERM and Ctrl-C stop it
+    as `cec-store fleet stop` does.
     """
+    look_in_working_folder()
     fleet = _fleet_at(place, storage_options)
     # FAIR, so that queries which are behind do not hold up the others.
     settings = {"spark.scheduler.mode": "FAIR", **fleet.spark, **settings_of(conf)}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from functools import reduce
 from importlib import import_module
 from typing import Any, TypeVar
 
 from cec_store.errors import CecError
+from cec_store.verbs.working_folder import look_in_working_folder
 
 Product = TypeVar("Product")
 
@@ -26,8 +26,7 @@ def product_of(name: str, make: Callable[[Any], Product], told: str = "") -> Pro
         ValueError: there is no such function, or it fails.
     """
     module, _, function = name.partition(":")
-    if "" not in sys.path:
-        sys.path.insert(0, "")
+    look_in_working_folder()
     try:
         factory: Any = reduce(getattr, function.split("."), import_module(module))
     except (ImportError, AttributeError, ValueError) as error:

@@ -134,11 +134,13 @@ def read_state_schema(operator_folder: FolderTree, store: str) -> StateSchema:
         CorruptLog: what Spark wrote is damaged or missing.
     """
     if has_variables(operator_folder):
-        raise ValueError(f"{operator_folder.path}: it keeps variables; name one with variable=…")
+        raise ValueError(
+            f"{operator_folder.path}: it keeps variables; read_state reads one with variable=…"
+        )
     stores = _stores_of(operator_folder)
     if store not in stores:
         is_join = not stores.keys().isdisjoint(JOIN_SIDES.values())
-        sides = " (of a join, store='left' and store='right' are what each side waits with)"
+        sides = " (of a join, read_state takes 'left' and 'right' for what each side waits with)"
         raise ValueError(
             f"{operator_folder.path}: no store {store!r}; there are {sorted(stores)}"
             f"{sides if is_join else ''}"

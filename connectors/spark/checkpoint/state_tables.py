@@ -120,7 +120,8 @@ def read_changes(
 
     Raises:
         OutOfRange: what ``from_version`` changed is not kept any more.
-        ValueError: ``from_version`` is not between 1 and ``to_version``.
+        ValueError: ``from_version`` is not between 1 and ``to_version``; the operator keeps
+            variables, which are not read here, or has no such store: a join has those of Spark.
         Others as :func:`read_state`.
 
     Examples:
@@ -214,9 +215,7 @@ class _VariableReader:
 
     def table(self, partition: int | None) -> pa.Table:
         state_folders = self._checkpoint.state_folders(self._operator)
-        count = max(
-            self._partitions, *(state_folder.partition + 1 for state_folder in state_folders)
-        )
+        count = max([self._partitions, *(folder.partition + 1 for folder in state_folders)])
         if partition is not None and not 0 <= partition < count:
             raise ValueError(f"{self._folder.path}: no partition {partition}; there are {count}")
         partitions = range(count) if partition is None else [partition]
@@ -248,9 +247,7 @@ class _Reader:
             ValueError: there is no such partition.
         """
         state_folders = self._checkpoint.state_folders(self._operator)
-        count = max(
-            self._schema.partitions, *(state_folder.partition + 1 for state_folder in state_folders)
-        )
+        count = max([self._schema.partitions, *(folder.partition + 1 for folder in state_folders)])
         if partition is None:
             # Threads help: decompressing, hashing and gathering release the interpreter's lock.
             with ThreadPoolExecutor(pa.cpu_count()) as threads:

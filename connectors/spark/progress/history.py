@@ -52,7 +52,9 @@ class Stretch:
         commits = [us for us in (self.commit_us, later.commit_us) if us is not None]
         return replace(
             later,
-            from_us=self.from_us,
+            # A clock may have gone back between them.
+            from_us=min(self.from_us, later.from_us),
+            until_us=max(self.until_us, later.until_us),
             batches=self.batches + later.batches,
             batch_us=self.batch_us + later.batch_us,
             batch_max_us=max(self.batch_max_us, later.batch_max_us),

@@ -32,12 +32,22 @@ class _Query:
         self._flushed_s: float | None = None
         self._is_due = False
         self._has_warned = False
-        if checkpoint is not None:
-            try:
-                self._file = ProgressFile(checkpoint)
-                self._stretches = self._file.read()
-            except (CecError, OSError, ValueError) as error:
-                self._warn(error)
+        self._checkpoint = checkpoint
+
+    def begin(self) -> None:
+        """Read the history, once there is a first batch of this run.
+
+        Spark says that a run has started before it says that the one before it has ended, and that
+        one may write until then.
+        """
+        checkpoint, self._checkpoint = self._checkpoint, None
+        if checkpoint is None:
+            return
+        try:
+            self._file = ProgressFile(checkpoint)
+            self._stretches = self._file.read()
+        except (CecError, OSError, ValueError) as error:
+            self._warn(error)
 
     def take(self, progress: Any, now_s: float) -> None:
         """Take in a batch; what the file lacks by now is for :meth:`flush_if_due`."""
@@ -96,6 +106,8 @@ class QueryProgress:
         with self._events:
             with self._lock:
                 query = self._queries.setdefault(run, _Query(name, None))
+            query.begin()
+            with self._lock:
                 query.take(progress, self._clock())
             query.flush_if_due()
 

@@ -13,7 +13,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming import datasource as limits
 from pyspark.sql.types import StructType
 
-from cec_store.connectors.spark.queues.spark_types import fit
+from cec_store.connectors.spark.queues.spark_types import check_nulls, fit
 from cec_store.log.positions import Range
 from cec_store.partitioned.offsets import Positions
 from cec_store.partitioned.read_options import ReadOptions
@@ -47,7 +47,9 @@ class _Rows:
         """Yield one slice in order, on an executor."""
         if isinstance(partition, Slice):  # Spark passes something else where there are none
             for batch in read(self._options, partition.range, partition.queue_id):
-                yield fit(batch.select(self._wanted.names), self._wanted)
+                rows = fit(batch.select(self._wanted.names), self._wanted)
+                check_nulls(rows, partition.range.partition)
+                yield rows
 
 
 class BatchSource(_Rows, spark.DataSourceReader):

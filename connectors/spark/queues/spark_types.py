@@ -144,12 +144,55 @@ def check_asked(asked: DataType, stored: DataType, place: str = "") -> None:
             raise SchemaMismatch(f"{column}: {stored_kind} in the queue, {kind} asked for")
 
 
+def check_nulls(batch: pa.RecordBatch, partition: int) -> None:
+    """Check that a column that is asked for as NOT NULL has a value in each row.
+
+    Spark goes by the schema that was asked for, and takes a null for a zero there.
+
+    Raises:
+        SchemaMismatch: a value is missing; names the column.
+    """
+    for field, column in zip(batch.schema, batch.columns, strict=True):
+        if name := _lacking(field, column):
+            raise SchemaMismatch(
+                f"{name}: NOT NULL was asked for, and partition {partition} has a null"
+            )
+
+
+def _lacking(field: pa.Field, column: pa.Array) -> str:
+    """Return the name of the first part that lacks a value it has to have; empty if none does."""
+    if not field.nullable and column.null_count:
+        return str(field.name)
+    kind, rows = field.type, column.drop_null()
+    if pa.types.is_struct(kind):
+        inside = zip(kind, rows.flatten(), strict=True)
+    elif pa.types.is_map(kind):
+        first, end = (rows.offsets[at].as_py() for at in (0, -1))
+        inside = zip((kind.item_field,), (rows.items.slice(first, end - first),), strict=True)
+    elif pa.types.is_list(kind):
+        inside = zip((kind.value_field,), (rows.flatten(),), strict=True)
+    else:
+        return ""
+    lacking = next(filter(None, (_lacking(*part) for part in inside)), "")
+    return f"{field.name}.{lacking}" if lacking else ""
+
+
 def fit(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """The batch in these very types, for who takes nothing else; by position."""
     if batch.schema.equals(schema):
         return batch
-    columns = [
-        column if column.type == field.type else column.cast(field.type, safe=False)
-        for column, field in zip(batch.columns, schema, strict=True)
-    ]
+    pairs = zip(batch.columns, schema, strict=True)
+    columns = [_cast(column, field.type) for column, field in pairs]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    if column.type == kind:
+        return column
+    if pa.types.is_struct(kind) and pa.types.is_struct(column.type):
+        # By name: pyarrow before 20 wants all fields, in their order.
+        names = [field.name for field in column.type]
+        parts = dict(zip(names, column.flatten(), strict=True))
+        fields = [_cast(parts[field.name], field.type) for field in kind]
+        return pa.StructArray.from_arrays(fields, fields=list(kind), mask=column.is_null())
+    return column.cast(kind, safe=False)

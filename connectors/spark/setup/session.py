@@ -35,6 +35,8 @@ from cec_store.storage.mounts import warn_of_mount
 SUBMIT = "PYSPARK_SUBMIT_ARGS"
 """A variable with the words that pyspark gives to spark-submit."""
 _CONF_OPTIONS = ("--conf", "-c")
+_PROPERTIES = "--properties-file"
+_LOADS_DEFAULTS = "--load-spark-defaults"
 SUBMIT_OPTIONS = {
     "--jars": JARS,
     "--master": "spark.master",
@@ -88,6 +90,8 @@ def submit_arguments_with_jar(arguments: str, jar: str) -> str:
             words[place] = with_jar(word, jar)
         elif word.startswith("--jars="):
             words[place] = "--jars=" + with_jar(word.removeprefix("--jars="), jar)
+        elif word.startswith(f"--conf={JARS}="):
+            words[place] = f"--conf={JARS}=" + with_jar(word.removeprefix(f"--conf={JARS}="), jar)
         elif before in ("--conf", "-c") and word.startswith(f"{JARS}="):
             words[place] = f"{JARS}=" + with_jar(word.removeprefix(f"{JARS}="), jar)
     changed = shlex.join(words)
@@ -113,21 +117,45 @@ def submitted_settings(arguments: str) -> dict[str, str]:
 
 
 def properties_file(variables: Variables) -> Path:
-    """Path of `spark-defaults.conf`, there or not.
+    """Path of the file of Spark's properties, there or not: that of `PYSPARK_SUBMIT_ARGS`, else
+    `spark-defaults.conf`.
 
     Raises:
         SparkUnavailable: no Spark is installed, and no `SPARK_CONF_DIR` says where it is.
+        ValueError: quotes that do not end in `PYSPARK_SUBMIT_ARGS`.
     """
+    words = shlex.split(variables.get(SUBMIT, ""))
+    for place, word in enumerate(words):
+        if word == _PROPERTIES and place + 1 < len(words):
+            return Path(words[place + 1])
+        if word.startswith(f"{_PROPERTIES}="):
+            return Path(word.removeprefix(f"{_PROPERTIES}="))
+    return _defaults_file(variables)
+
+
+def _defaults_file(variables: Variables) -> Path:
     folder = variables.get("SPARK_CONF_DIR") or find_spark(variables).jars.parent / "conf"
     return Path(folder) / "spark-defaults.conf"
 
 
 def default_properties(variables: Variables) -> dict[str, str]:
-    """Read the properties in `spark-defaults.conf`; empty where there is no such file."""
-    path = properties_file(variables)
+    """Read the properties that Spark begins with, of :func:`properties_file`.
+
+    Those of `spark-defaults.conf` stand behind those of another file only where
+    `--load-spark-defaults` says so, as with spark-submit.
+    """
+    path, defaults = properties_file(variables), {}
+    if _LOADS_DEFAULTS in shlex.split(variables.get(SUBMIT, "")):
+        defaults = _properties_in(_defaults_file(variables))
+    return defaults | _properties_in(path)
+
+
+def _properties_in(path: Path) -> dict[str, str]:
     if not path.is_file():
         return {}
-    lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
+    # A backslash at the end of a line goes on in the next one, as in Java's properties.
+    text = re.sub(r"\\\r?\n[ \t]*", "", path.read_text(encoding="utf-8"))
+    lines = [line.strip() for line in text.splitlines()]
     pairs = [re.split(r"\s*[=:\s]\s*", line, maxsplit=1) for line in lines if line[:1] not in "#!"]
     return {pair[0]: pair[1] for pair in pairs if len(pair) == 2}
 

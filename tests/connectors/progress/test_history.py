@@ -57,6 +57,15 @@ def test_nothing_is_lost_however_many_batches_there_are(
     assert len(spans_s(history)) == len(gaps_before(history)) == len(history)
 
 
+@pytest.mark.parametrize("back", range(495, 506))
+def test_a_clock_that_goes_back_leaves_a_file_that_can_be_read(back: int) -> None:
+    stretches: list[Stretch] = []
+    for number in range(1_025):
+        stretches = bounded([*stretches, batch(number, number - 5 * (number >= back))])
+    assert decode(encode(stretches)) == stretches
+    assert sum(each.batches for each in stretches) == 1_025
+
+
 def test_stretches_are_not_joined_over_an_outage() -> None:
     before = [batch(n, n * 2) for n in range(700)]
     after = [batch(700 + n, 100_000 + n * 2) for n in range(700)]

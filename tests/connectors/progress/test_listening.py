@@ -136,6 +136,20 @@ def test_the_history_is_written_now_and_then_and_at_the_end(tmp_path: Path) -> N
     assert [stretch.batch for stretch in file.read()] == [*range(8)]
 
 
+def test_a_run_that_begins_before_the_last_one_has_ended_keeps_its_history(tmp_path: Path) -> None:
+    """Spark tells of the start at once, and of what was before it when the bus comes to it."""
+    queries = QueryProgress(clock=lambda: 0.0)
+    queries.started("first", "q", str(tmp_path))
+    for batch in range(5):
+        queries.progressed("first", "q", progress(batch))
+    queries.started("second", "q", str(tmp_path))
+    queries.ended("first")
+    for batch in range(5, 8):
+        queries.progressed("second", "q", progress(batch))
+    queries.ended("second")
+    assert [stretch.batch for stretch in ProgressFile(tmp_path).read()] == list(range(8))
+
+
 def test_a_file_that_cannot_be_written_is_told_once_and_the_gauges_stay(
     queries: QueryProgress, port: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -10,7 +10,12 @@ import pyarrow as pa
 from pyspark.sql.types import LongType, StructField, StructType
 
 from cec_store.connectors.spark.queues.sink import StreamSink, Written
-from cec_store.connectors.spark.queues.spark_types import check_asked, spark_schema
+from cec_store.connectors.spark.queues.spark_types import (
+    check_asked,
+    check_nulls,
+    fit,
+    spark_schema,
+)
 from cec_store.errors import SchemaMismatch
 
 INT, LONG, FLOAT, DOUBLE = pa.int32(), pa.int64(), pa.float32(), pa.float64()
@@ -67,6 +72,40 @@ def test_a_column_that_is_not_there_is_refused_by_name() -> None:
 # -- sink ----
 
 SCHEMA = StructType([StructField("n", LongType())])
+
+
+ROWS = pa.array([{"a": 1, "b": [2, None], "c": {"k": 1}}, None, {"a": 3, "b": [], "c": {}}],
+    pa.struct({"a": pa.int64(), "b": pa.list_(pa.int64()), "c": pa.map_(pa.string(), pa.int64())}),
+)  # fmt: skip
+
+
+def asked(a: bool, b: bool, c: bool, row: bool = True) -> pa.Schema:
+    """A column of these rows of which parts may be null."""
+    parts = [
+        pa.field("c", pa.map_(pa.string(), pa.field("value", pa.int64(), c))),
+        pa.field("b", pa.list_(pa.field("element", pa.int64(), b))),
+        pa.field("a", pa.int64(), a),
+    ]
+    return pa.schema([pa.field("r", pa.struct(parts), row)])
+
+
+def test_a_null_where_none_may_be_is_refused_by_name() -> None:
+    """Spark goes by the schema that was asked for, and takes a null for a zero there."""
+    stored = pa.record_batch({"r": ROWS})
+    for schema in (asked(True, True, True), asked(False, True, False)):
+        rows = fit(stored, schema)
+        check_nulls(rows, 0)
+        assert rows.column("r").field("a").to_pylist()[::2] == [1, 3]
+    with pytest.raises(SchemaMismatch, match=r"r.b.element: NOT NULL.*partition 7 has a null"):
+        check_nulls(fit(stored, asked(True, False, True)), 7)
+    with pytest.raises(SchemaMismatch, match="r: NOT NULL"):
+        check_nulls(fit(stored, asked(True, True, True, row=False)), 7)
+    numbers = pa.record_batch({"n": pa.array([1, None, 3])})
+    with pytest.raises(SchemaMismatch, match="n: NOT NULL"):
+        check_nulls(fit(numbers, pa.schema([pa.field("n", pa.int64(), False)])), 7)
+    # Of a part of what is there, the rest has no say.
+    check_nulls(fit(numbers.slice(2), pa.schema([pa.field("n", pa.int64(), False)])), 7)
+    check_nulls(fit(stored.slice(2), asked(False, False, False, row=False)), 7)
 
 
 def written(sink: StreamSink, batch: int) -> Written:

@@ -226,6 +226,7 @@ def test_other_jars_stay_and_older_ones_of_ours_go(before: str, after: str) -> N
         ("--jars a.jar pyspark-shell", f"--jars a.jar,{JAR} pyspark-shell"),
         ("--jars=a.jar pyspark-shell", f"--jars=a.jar,{JAR} pyspark-shell"),
         ("--conf spark.jars=a.jar pyspark-shell", f"--conf spark.jars=a.jar,{JAR} pyspark-shell"),
+        ("--conf=spark.jars=a.jar pyspark-shell", f"--conf=spark.jars=a.jar,{JAR} pyspark-shell"),
         ("--name 'a b' --jars a pyspark-shell", f"--name 'a b' --jars a,{JAR} pyspark-shell"),
     ],
 )  # fmt: skip
@@ -267,6 +268,25 @@ def test_jars_of_the_builder_stay(tmp_path: Path, builder: Any) -> None:
     assert options_of(builder) == {PROVIDER_KEY: PROVIDER, JARS: f"a.jar,{JAR}"}
     apply(builder, CHOSEN, dict(variables(tmp_path / "again")))
     assert options_of(builder)[JARS] == f"a.jar,{JAR}"
+
+
+@pytest.mark.parametrize("form", ["--properties-file {}", "--properties-file={}"])
+def test_a_file_of_properties_stands_in_place_of_sparks_defaults(
+    tmp_path: Path, builder: Any, form: str
+) -> None:
+    (tmp_path / "spark-defaults.conf").write_text("spark.jars d.jar\nspark.x 1\n", "utf-8")
+    own = tmp_path / "own.conf"
+    own.write_text("spark.jars /a.jar,\\\n  /b.jar\nspark.y 2\n", "utf-8")
+    words = form.format(own)
+    settings = variables(
+        tmp_path, SPARK_CONF_DIR=str(tmp_path), PYSPARK_SUBMIT_ARGS=f"{words} pyspark-shell"
+    )
+    assert default_properties(settings) == {"spark.jars": "/a.jar,/b.jar", "spark.y": "2"}
+    assert options_of(apply(builder, CHOSEN, settings))[JARS] == f"/a.jar,/b.jar,{JAR}"
+    settings["PYSPARK_SUBMIT_ARGS"] = f"--load-spark-defaults {words} pyspark-shell"
+    assert default_properties(settings) == {
+        "spark.jars": "/a.jar,/b.jar", "spark.x": "1", "spark.y": "2",
+    }  # fmt: skip
 
 
 def test_jars_of_spark_defaults_stay_unless_the_builder_hides_them(

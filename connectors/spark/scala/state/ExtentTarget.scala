@@ -55,5 +55,5 @@ private[cecstore] object ExtentTarget {
   private val HeldFactor = 4L
   private val FloorBytes = 4L << 20
   /** An extent of so few records is read in no time. */
-  private val FloorRecords = 64 * FrameCostRecords
+  val FloorRecords = 64 * FrameCostRecords
 }

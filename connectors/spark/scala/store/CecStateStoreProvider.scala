@@ -244,9 +244,10 @@ class CecStateStoreProvider extends NewestProvider with Logging {
   private def sayLoaded(version: Long, state: LiveState, records: Long, ms: Long): Unit = {
     val what = s"cec: loaded version $version of $id_: ${state.openWindows} windows from $records records " +
       s"(${state.extentBytes} bytes of the log) in $ms ms"
-    // Without records it waited for the machine or the file system, which no setting of ours changes.
-    if (ms <= CecStateStoreProvider.SlowLoadMs || records == 0) logInfo(what)
-    else logWarning(s"$what. For shorter restarts use more partitions, or set ${Settings.Prefix}recoveryTimeMs")
+    val asked = settings.target.recoveryTimeMs
+    // With few records it waited for the machine or the file system, which no setting of ours changes.
+    if (ms <= math.max(CecStateStoreProvider.SlowLoadMs, asked.getOrElse(0L)) || records <= ExtentTarget.FloorRecords) logInfo(what)
+    else logWarning(s"$what. For shorter restarts use more partitions, or ${if (asked.isEmpty) "set" else "lower"} ${Settings.Prefix}recoveryTimeMs")
   }
 
   private def newInstance(log: StateLog, state: LiveState, base: Base, loadedRecords: Long, loadMs: Long,

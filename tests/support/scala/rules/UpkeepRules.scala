@@ -174,15 +174,16 @@ object UpkeepRules {
   private def loads(setting: Setting): Unit = {
     import setting._
     val base = version(stores(scheme = "flaky").provider(family), Stores.Start, 1 -> 1, 2 -> 2)
-    val empty = version(stores(scheme = "flaky").provider(family, partition = 1), Stores.Start)
+    val few = version(stores(scheme = "flaky").provider(family, partition = 1), Stores.Start, 1 -> 1)
+    val large = version(stores(scheme = "flaky").provider(family, partition = 2), Stores.Start, (0 to 8192).map(n => n -> n): _*)
     def load(from: Version = base, partition: Int = 0): Seq[(Level, String)] = Said.during {
       Tasks.run(stores(scheme = "flaky").provider(family, partition = partition).getReadStore(from.number, from.id))
     }.filter(_._2.contains("loaded version 1"))
     val quick = load()
     Check.that(quick.toString, quick.size == 1 && quick.head._1 == Level.INFO && quick.head._2.contains("2 windows from 2 records"))
     FlakyFiles.openMs = 1100
-    val (slow, none) = try (load(), load(empty, partition = 1)) finally FlakyFiles.openMs = 0
-    Check.that(s"no advice without a record: $none", none.size == 1 && none.head._1 == Level.INFO)
+    val (none, slow) = try (load(few, partition = 1), load(large, partition = 2)) finally FlakyFiles.openMs = 0
+    Check.that(s"no advice of a few records: $none", none.size == 1 && none.head._1 == Level.INFO)
     Check.that(slow.toString, slow.size == 1 && slow.head._1 == Level.WARN && slow.head._2.contains("recoveryTimeMs"))
   }
 
