@@ -12,11 +12,15 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
+import pyarrow as pa
+import zstandard
 from numpy.typing import NDArray
 
 from cec_store.errors import CorruptLog
+from cec_store.format.arrow_limits import ARROW_ERRORS
 from cec_store.format.checksum import crc32c
 from cec_store.format.columns import Bools, Ints
+from cec_store.format.zstd_frames import inflate
 from cec_store.partitioned.murmur3 import Hashes
 from cec_store.storage.folder import Folder
 
@@ -32,7 +36,12 @@ _END = struct.Struct("<QQQIQQQ")
 _COUNT = struct.Struct("<I")
 _KEY_FILE = struct.Struct("<QQII")
 _FRAME = struct.Struct("<QQIIIIQQiiIII")
+_RUN = struct.Struct("<II")
+_ROW_BYTES = 12
+"""Bytes of a row in a block of sorted keys, beside its key."""
 _PIECE_BYTES = 1 << 20
+_KEYS = pa.large_binary()
+_NO_ROWS = np.empty(0, np.uint32)
 _Made = TypeVar("_Made")
 
 
@@ -83,6 +92,28 @@ class KeyFrame:
     @property
     def end_offset(self) -> int:
         return self.first_offset + self.rows
+
+
+@dataclass(frozen=True)
+class SortedRun:
+    """Where keys of one family stand in their order."""
+
+    family: int
+    byte: int
+    """Place of its first block."""
+    blocks: NDArray[np.uint32]
+    """Rows, bytes of keys and stored bytes of each; shape (blocks, 3)."""
+
+
+@dataclass(frozen=True)
+class SortedRows:
+    """Rows in the order of their keys."""
+
+    frames: NDArray[np.uint32]
+    """Numbers of the rows' frames in the file; shape (rows,)."""
+    rows: NDArray[np.uint32]
+    """Numbers of the rows in their frames; shape (rows,)."""
+    keys: pa.LargeBinaryArray
 
 
 @dataclass(frozen=True)
@@ -193,15 +224,51 @@ def read_live_file(folder: Folder, name: str) -> LiveFile:
     return _read_head(folder, name, seal, _live_file)
 
 
-def read_key_frames(folder: Folder, name: str, seal: Seal) -> tuple[KeyFrame, ...]:
-    """Return what a key file says of its frames, oldest first; raises as :func:`seal_of` does."""
-    frames = _read_head(
-        folder, name, seal, lambda head: tuple(_key_frame(head) for _ in range(head.count()))
+def read_key_file(
+    folder: Folder, name: str, seal: Seal
+) -> tuple[tuple[KeyFrame, ...], tuple[SortedRun, ...]]:
+    """Return what a key file says of its frames, oldest first, and its sorted runs.
+
+    Raises as :func:`seal_of` does.
+    """
+    frames, heads = _read_head(folder, name, seal, _key_file)
+    at = sum(frame.rows for frame in frames) * _HASH_BYTES
+    runs = []
+    for family, blocks in heads:
+        runs.append(SortedRun(family, at, blocks))
+        at += int(blocks[:, 2].sum(dtype=np.int64))
+    if at != seal.body_bytes:
+        what = f"{seal.body_bytes} bytes of hashes and sorted runs, and speaks of {at}"
+        raise CorruptLog(f"{folder.path}/{name}", 0, f"it has {what}")
+    return frames, tuple(runs)
+
+
+def sorted_rows(folder: Folder, name: str, run: SortedRun) -> SortedRows:
+    """Return all rows of a sorted run of a key file.
+
+    Raises:
+        CorruptLog: a block is not what the head says.
+    """
+    at, blocks = run.byte, [SortedRows(_NO_ROWS, _NO_ROWS, pa.array([], _KEYS))]
+    for rows, key_bytes, stored_bytes in run.blocks.tolist():
+        size = rows * _ROW_BYTES + key_bytes
+        try:
+            raw = inflate(pa.py_buffer(folder.read(name, at, stored_bytes)), size)
+        except (*ARROW_ERRORS, ValueError, zstandard.ZstdError) as error:
+            raise CorruptLog(f"{folder.path}/{name}", at, f"a sorted run: {error}") from error
+        frames, numbers, lengths = np.frombuffer(raw, "<u4", rows * 3).reshape(3, rows)
+        ends = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+        if ends[-1] != key_bytes:
+            what = "a block of sorted keys is not as long as they are"
+            raise CorruptLog(f"{folder.path}/{name}", at, what)
+        buffers = [None, pa.py_buffer(ends), raw.slice(rows * _ROW_BYTES)]
+        blocks.append(SortedRows(frames, numbers, pa.Array.from_buffers(_KEYS, rows, buffers)))
+        at += stored_bytes
+    return SortedRows(
+        np.concatenate([block.frames for block in blocks]),
+        np.concatenate([block.rows for block in blocks]),
+        pa.concat_arrays([block.keys for block in blocks]),
     )
-    if sum(frame.rows for frame in frames) * _HASH_BYTES != seal.body_bytes:
-        path, bytes_ = f"{folder.path}/{name}", seal.body_bytes
-        raise CorruptLog(path, 0, f"it has {bytes_} bytes of hashes, which are not its frames'")
-    return frames
 
 
 def hashes_of(folder: Folder, name: str, frames: tuple[KeyFrame, ...]) -> Iterator[Hashes]:
@@ -278,6 +345,17 @@ def _live_part(head: _Head) -> LivePart:
 
 def _bits(words: NDArray[np.uint64]) -> Bools:
     return np.unpackbits(words.view(np.uint8), bitorder="little").view(np.bool_)
+
+
+def _key_file(
+    head: _Head,
+) -> tuple[tuple[KeyFrame, ...], list[tuple[int, NDArray[np.uint32]]]]:
+    frames = tuple(_key_frame(head) for _ in range(head.count()))
+    runs = []
+    for _ in range(head.count()):
+        family, blocks = head.fields(_RUN)
+        runs.append((int(family), head.array("<u4", blocks * 3).reshape(blocks, 3)))
+    return frames, runs
 
 
 def _key_frame(head: _Head) -> KeyFrame:

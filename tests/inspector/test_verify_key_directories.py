@@ -18,7 +18,7 @@ from cec_store.inspector.verifying.results import Verification
 from cec_store.partitioned.murmur3 import hash_bytes
 from cec_store.state_logs.row_times import NEVER_US, NO_TIME_US, TimePlace
 from cec_store.storage.local import LocalFolder
-from support.places.key_directories import Said, murmur3, write_directory
+from support.places.key_directories import Said, SortedRow, murmur3, write_directory
 from support.places.state_logs import EMPTY, Commit, Writer
 
 PLACE = "value 1/2 us"
@@ -94,9 +94,10 @@ def test_name_of_no_place(name: str) -> None:
     assert TimePlace.named(name) is None
 
 
+@pytest.mark.parametrize("in_order", [(), (2,), (1, 2)])
 @pytest.mark.parametrize("earlier", [[], [5], [1, 2, 5]])
 def test_directory_that_follows_from_the_log_is_no_fault(
-    tmp_path: Path, earlier: list[int]
+    tmp_path: Path, earlier: list[int], in_order: tuple[int, ...]
 ) -> None:
     """Versions that had one before have each a key file, the first with frames of no use now."""
     folder = LocalFolder(tmp_path)
@@ -104,7 +105,9 @@ def test_directory_that_follows_from_the_log_is_no_fault(
     made = versions[-1]
     assert made.extent_records < made.offset
     before = [versions[version] for version in earlier]
-    write_directory(folder, made, times_of=PLACE, time_us=time_in, earlier=before)
+    write_directory(
+        folder, made, times_of=PLACE, time_us=time_in, earlier=before, in_order=in_order
+    )
     assert len(list(tmp_path.glob("*.keys"))) == 1 + len(earlier)
     found = deep(folder)
     assert found.is_sound, found.faults
@@ -208,7 +211,66 @@ def time_elsewhere(said: Said) -> None:
     said.times_of = b"elsewhere"
 
 
+def in_order(change: Callable[[list[SortedRow]], list[SortedRow]]) -> Callable[[Said], None]:
+    """Keys of family 2 stand in sorted runs, which are not what they should be."""
+
+    def lie(said: Said) -> None:
+        said.in_order, said.runs = (2,), change
+
+    lie.__name__ = change.__name__
+    return lie
+
+
+def turned_round(rows: list[SortedRow]) -> list[SortedRow]:
+    return rows[::-1]
+
+
+def a_key_that_is_not_there(rows: list[SortedRow]) -> list[SortedRow]:
+    return [(b"a key", *rows[0][1:]), *rows[1:]]
+
+
+def a_row_that_is_not_there(rows: list[SortedRow]) -> list[SortedRow]:
+    return [*rows[:-1], (*rows[-1][:2], 1 << 20)]
+
+
+def a_frame_that_is_not_there(rows: list[SortedRow]) -> list[SortedRow]:
+    return [*rows[:-1], (rows[-1][0], 99, 0)]
+
+
+def a_row_at_two_places(rows: list[SortedRow]) -> list[SortedRow]:
+    return [rows[0], *rows]
+
+
+def rows_of_another_family(said: Said) -> None:
+    said.in_order = (2,)
+    others = [
+        (frame.keys[row], number, row)
+        for number, frame in enumerate(said.frames)
+        for row in range(frame.rows)
+        if frame.families[row] == 1
+    ]
+    said.runs = lambda rows: sorted([*rows, others[0]])
+
+
+def a_row_in_two_runs(said: Said) -> None:
+    said.in_order = (2,)
+    seen: list[SortedRow] = []
+
+    def more(rows: list[SortedRow]) -> list[SortedRow]:
+        seen.append(rows[0])
+        return sorted({*rows, seen[0]})
+
+    said.runs = more
+
+
 LIES: dict[Callable[[Said], None], str] = {
+    in_order(turned_round): "has sorted keys that are in another order",
+    in_order(a_row_at_two_places): "has sorted keys that are in another order",
+    in_order(a_key_that_is_not_there): "has other sorted keys than the log",
+    in_order(a_row_that_is_not_there): "has sorted keys of rows that its frames have not",
+    in_order(a_frame_that_is_not_there): "has sorted keys of frames that it has not",
+    rows_of_another_family: "has sorted keys of another family",
+    a_row_in_two_runs: "has the sorted key of a row twice",
     swap_live_row: "live in the log or in it, and not in both",
     fewer_live_rows: "live in the log or in it, and not in both",
     another_hash: "it has other hashes for keys of the frame",

@@ -6,11 +6,12 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from cec_store.checkpoints.rebuild import frames_in_order, open_rows
 from cec_store.errors import CorruptLog
-from cec_store.format.columns import bytes_of, values_of
+from cec_store.format.columns import Ints, bytes_of, values_of
 from cec_store.format.schema import KEY, KIND, STATE
 from cec_store.inspector.damage.faults import Fault, Note
 from cec_store.log.frames import Frame
@@ -20,11 +21,13 @@ from cec_store.state_logs.directory_files import (
     KeyFrame,
     LiveFile,
     LivePart,
+    SortedRun,
     hashes_of,
     is_live_file,
-    read_key_frames,
+    read_key_file,
     read_live_file,
     seal_of,
+    sorted_rows,
 )
 from cec_store.state_logs.families import DEFAULT
 from cec_store.state_logs.row_times import TimePlace
@@ -71,6 +74,10 @@ class _Check:
         self._place = TimePlace.named(live.times_of)
         self._rows: list[pa.RecordBatch] = []
         """Kinds and keys of the frames that were looked at, in the order of the log."""
+        self._files: list[tuple[str, tuple[KeyFrame, ...], tuple[SortedRun, ...]]] = []
+        """Names of the key files, oldest first, their frames and their sorted runs."""
+        self._first_offset = 0
+        """Offset of the first of these rows."""
 
     def problem(self) -> str | None:
         """The first thing that the log says otherwise."""
@@ -88,6 +95,7 @@ class _Check:
         if len(parts) < len(live.parts):
             return f"its key files have {len(parts)} frames, it speaks of {len(live.parts)}"
         parts = [part for part in parts if part[0].rows]
+        self._first_offset = parts[0][0].first_offset if parts else 0
         if [entry.first_offset for entry, _, _ in parts] != [f.header.first_offset for f in extent]:
             return "its frames are not those of the extent"
         for frame, (entry, hashes, part) in zip(extent, parts, strict=True):
@@ -95,20 +103,21 @@ class _Check:
             if problem is not None:
                 segment_id, byte = frame.address
                 return f"{problem} the frame at byte {byte} of segment {segment_id}"
+        if (problem := self._problem_of_runs()) is not None:
+            return problem
         return self._problem_of_live([(entry, part) for entry, _, part in parts])
 
     def _parts(self) -> Iterator[tuple[KeyFrame, Hashes, LivePart]]:
         """Yield what the files say of each frame of the extent, oldest first."""
         folder, live = self._lineage.folder, self._live
-        files = []
         for named in live.key_files:
             seal = seal_of(folder, named.name)
             if not named.is_sealed_by(seal):
                 raise CorruptLog(f"{folder.path}/{named.name}", 0, "another file is named")
-            files.append((named.name, read_key_frames(folder, named.name, seal)))
-        before = sum(len(frames) for _, frames in files) - len(live.parts)
-        number = -before
-        for name, frames in files:
+            self._files.append((named.name, *read_key_file(folder, named.name, seal)))
+        # Frames before the extent have numbers below 0.
+        number = len(live.parts) - sum(len(frames) for _, frames, _ in self._files)
+        for name, frames, _ in self._files:
             for frame, hashes in zip(frames, hashes_of(folder, name, frames), strict=True):
                 if 0 <= number < len(live.parts):
                     yield frame, hashes, live.parts[number]
@@ -165,6 +174,44 @@ class _Check:
         if (part.least_times_us[timed // ZONE_ROWS] > times_us).any():
             return "it passes over rows that are due, in"
         return None
+
+    def _problem_of_runs(self) -> str | None:
+        """The first thing that is wrong with the keys that stand in their order."""
+        for name, frames, runs in self._files:
+            starts = np.array([frame.first_offset for frame in frames], np.int64)
+            counts = np.array([frame.rows for frame in frames], np.int64)
+            seen = [np.empty(0, np.int64)]
+            for run in runs:
+                sorted_ = sorted_rows(self._lineage.folder, name, run)
+                if (sorted_.frames >= len(frames)).any():
+                    return f"{name} has sorted keys of frames that it has not"
+                if (sorted_.rows >= counts[sorted_.frames]).any():
+                    return f"{name} has sorted keys of rows that its frames have not"
+                offsets = starts[sorted_.frames] + sorted_.rows
+                problem = self._problem_of_order(sorted_.keys, offsets, run.family)
+                if problem is not None:
+                    return f"{name} {problem}"
+                seen.append(offsets)
+            every = np.concatenate(seen)
+            if len(np.unique(every)) < len(every):
+                return f"{name} has the sorted key of a row twice"
+        return None
+
+    def _problem_of_order(self, keys: pa.Array, offsets: Ints, family: int) -> str | None:
+        is_less = pc.less(keys[:-1], keys[1:]).to_numpy(zero_copy_only=False)
+        is_same = pc.equal(keys[:-1], keys[1:]).to_numpy(zero_copy_only=False)
+        if not (is_less | (is_same & (np.diff(offsets) > 0))).all():
+            return "has sorted keys that are in another order"
+        if not self._rows:
+            return None
+        is_here = offsets >= self._first_offset
+        at = pa.array(offsets[is_here] - self._first_offset)
+        table = pa.Table.from_batches(self._rows).column(KEY).combine_chunks()
+        families, stored = table.take(at).flatten()
+        if (values_of(families, "u2") != family).any():
+            return "has sorted keys of another family"
+        is_other = pc.not_equal(stored.cast(keys.type), keys.filter(pa.array(is_here)))
+        return "has other sorted keys than the log" if pc.any(is_other).as_py() else None
 
     def _problem_of_live(self, parts: Sequence[tuple[KeyFrame, LivePart]]) -> str | None:
         live = [entry.first_offset + part.live for entry, part in parts]

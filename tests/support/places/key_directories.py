@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import zstandard
 
 from cec_store.format.checksum import crc32c
 from cec_store.inspector.verifying.log import verify
@@ -23,7 +24,13 @@ from cec_store.storage.local import LocalFolder
 from support.places.state_logs import Commit
 
 ZONE_ROWS = 256
+_ROWS_OF_ONE_RUN = 8
+"""A run of more rows is written as two."""
 _MASK = 0xFFFFFFFF
+
+
+SortedRow = tuple[bytes, int, int]
+"""A key, the number of its frame in the file, and its row there."""
 
 
 @dataclass
@@ -38,6 +45,7 @@ class SaidFrame:
     widths: list[int]
     sizes: list[int]
     families: list[int]
+    keys: list[bytes]
     hashes: list[int]
     live: set[int]
     least_times_us: list[int]
@@ -52,6 +60,10 @@ class Said:
     """Segment, byte, seq, chain CRC, version, N, end offset."""
     times_of: bytes
     frames: list[SaidFrame]
+    in_order: tuple[int, ...]
+    """Families whose keys stand in sorted runs."""
+    runs: Callable[[list[SortedRow]], list[SortedRow]] = list
+    """Changes a sorted run before it is written."""
 
 
 def write_directory(folder: Folder, made: Commit, *args: Any, **options: Any) -> str:
@@ -73,6 +85,7 @@ def directory_files(
     times_of: str = "",
     time_us: Callable[[dict[str, Any]], int] = lambda row: 0,
     earlier: Sequence[Commit] = (),
+    in_order: Sequence[int] = (),
 ) -> dict[str, bytes]:
     """Return the files of a version's directory by name, as a hand has changed what they say.
 
@@ -81,6 +94,7 @@ def directory_files(
         times_of: name of the time that rows have.
         time_us: when a row of columns ``family``, ``key`` and ``value`` is due.
         earlier: versions, ascending, that had a directory before: each gives a key file.
+        in_order: families whose keys stand in sorted runs, too.
     """
     lineage = StateLog(folder).version_reader(made.version)
     of_first = (earlier or [made])[0]
@@ -94,7 +108,7 @@ def directory_files(
     before = frames[: len(frames) - len(extent)]
     crc = lineage.chain_crc_after(lineage.last_frame)
     end = [made.segment_id, made.byte, made.seq - 1, crc, made.version, len(made.state)]
-    said = Said([*end, made.offset], times_of.encode(), extent)
+    said = Said([*end, made.offset], times_of.encode(), extent, tuple(in_order))
     change(said)
     files, named, low = {}, b"", 0
     for version in [*earlier, made]:
@@ -102,7 +116,7 @@ def directory_files(
             frame for frame in before + said.frames if low <= frame.first_offset < version.offset
         ]
         low = version.offset
-        head, body = _key_file(of_file)
+        head, body = _key_file(of_file, said)
         numbers = (version.segment_id, version.seq - 1)
         files[f"{numbers[0]:020}-{numbers[1]:020}.keys"] = sealed(b"CECK", head, body)
         named += struct.pack("<QQII", *numbers, crc32c(head), crc32c(body))
@@ -171,6 +185,7 @@ def _said_of(
         widths=[_width(keys), _width(values)],
         sizes=[sum(map(len, keys)), sum(map(len, values))],
         families=[row["family"] for row in rows],
+        keys=keys,
         hashes=[murmur3(key) for key in keys],
         live=live,
         least_times_us=zones if times_of else [],
@@ -191,7 +206,7 @@ def _width(parts: list[bytes]) -> int:
     return lengths.pop() if len(lengths) == 1 else -1
 
 
-def _key_file(frames: list[SaidFrame]) -> tuple[bytes, bytes]:
+def _key_file(frames: list[SaidFrame], said: Said) -> tuple[bytes, bytes]:
     head = struct.pack("<I", len(frames))
     for frame in frames:
         head += struct.pack("<QQIII", *frame.place)
@@ -202,7 +217,35 @@ def _key_file(frames: list[SaidFrame]) -> tuple[bytes, bytes]:
         else:
             head += struct.pack(f"<I{frame.rows}H", 1, *frame.families)
     hashes = [each for frame in frames for each in frame.hashes]
-    return head, struct.pack(f"<{len(hashes)}I", *hashes)
+    body = struct.pack(f"<{len(hashes)}I", *hashes)
+    runs = []
+    for family in said.in_order:
+        rows = [
+            (key, n, row)
+            for n, frame in enumerate(frames)
+            for row, key in enumerate(frame.keys)
+            if frame.families[row] == family
+        ]
+        half = len(rows) if len(rows) < _ROWS_OF_ONE_RUN else len(rows) // 2
+        for part in filter(None, (rows[:half], rows[half:])):
+            head_of_run, blocks = _sorted_run(family, said.runs(sorted(part)))
+            runs.append(head_of_run)
+            body += blocks
+    return head + struct.pack("<I", len(runs)) + b"".join(runs), body
+
+
+def _sorted_run(family: int, rows: list[SortedRow]) -> tuple[bytes, bytes]:
+    """What the head says of a run, and its blocks, of three rows each."""
+    heads, body = b"", b""
+    compressor = zstandard.ZstdCompressor(level=1, write_checksum=True)
+    parts = [rows[at : at + 3] for at in range(0, len(rows), 3)]
+    for part in parts:
+        keys, frames, numbers = zip(*part, strict=True)
+        raw = struct.pack(f"<{3 * len(part)}I", *frames, *numbers, *map(len, keys)) + b"".join(keys)
+        stored = compressor.compress(raw)
+        heads += struct.pack("<III", len(part), sum(map(len, keys)), len(stored))
+        body += stored
+    return struct.pack("<II", family, len(parts)) + heads, body
 
 
 def _live_part(frame: SaidFrame) -> bytes:

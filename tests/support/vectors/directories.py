@@ -17,8 +17,8 @@ NAME = "state-directories"
 SAYS = (
     "A state log with key directories of versions 3 and 6, which share a file of keys. Rows have a "
     "time in the second of the two columns of their values, some none; those of family 2 are in no "
-    "zone. Version 3 removes a key, version 4 is in two frames, version 5 renews two footprints, "
-    "and version 6 begins a second segment."
+    "zone, and their keys stand in sorted runs. Version 3 removes a key, version 4 is in two "
+    "frames, version 5 renews two footprints, and version 6 begins a second segment."
 )
 VERSIONS = (3, 6)
 """Those that have a directory."""
@@ -61,7 +61,9 @@ def log() -> tuple[dict[str, bytes], list[Commit]]:
     writer.close()
     files = {name: bytes(data) for name, data in folder.files.items()}
     for made, earlier in ((v3, []), (v6, [v3])):
-        files |= directory_files(folder, made, times_of=TIME, time_us=time_us, earlier=earlier)
+        files |= directory_files(
+            folder, made, times_of=TIME, time_us=time_us, earlier=earlier, in_order=[2]
+        )
     return files, [v1, v2, v3, v4, v5, v6]
 
 

@@ -36,7 +36,7 @@ private[cecstore] final class OrderedIndex(rows: RowsTable) extends KeyIndex {
 
   /** The number of the leaf, in the upper half, and the place in it; its complement where the key would have to be put in. */
   private def placeOf(key: Array[Byte], from: Int, length: Int): Long = {
-    val leaf = math.max(0, lastWhere(leaves.size)(i => rows.compare(leaves(i).references(0), key, from, length) <= 0))
+    val leaf = math.max(0, lastWhere(leaves.size)(i => Arrays.compareUnsigned(firstKey(leaves(i)), 0, leaves(i).first.length, key, from, from + length) <= 0))
     if (leaf == leaves.size) return ~0L
     val in = leaves(leaf)
     val at = lastWhere(in.count)(i => rows.compare(in.references(i), key, from, length) <= 0)
@@ -51,6 +51,11 @@ private[cecstore] final class OrderedIndex(rows: RowsTable) extends KeyIndex {
       if (holds(middle)) low = middle else high = middle - 1
     }
     low
+  }
+
+  private def firstKey(leaf: Leaf): Array[Byte] = {
+    if (leaf.first == null) leaf.first = rows.of(leaf.references(0)).key(leaf.references(0).toInt)
+    leaf.first
   }
 
   private def leafOf(place: Long): Leaf = leaves((place >>> 32).toInt)
@@ -103,6 +108,7 @@ private[cecstore] final class OrderedIndex(rows: RowsTable) extends KeyIndex {
     System.arraycopy(leaf.references, at, leaf.references, at + 1, leaf.count - at)
     leaf.references(at) = reference
     leaf.count += 1
+    if (at == 0) leaf.first = null
   }
 
   private def add(number: Int, leaf: Leaf): Unit = { leaves.insert(number, leaf); slots += leaf.references.length }
@@ -112,6 +118,7 @@ private[cecstore] final class OrderedIndex(rows: RowsTable) extends KeyIndex {
     val (number, leaf) = ((place >>> 32).toInt, leafOf(place))
     leaf.count -= 1
     System.arraycopy(leaf.references, place.toInt + 1, leaf.references, place.toInt, leaf.count - place.toInt)
+    if (place.toInt == 0) leaf.first = null
     if (leaf.count == 0) drop(number)
     else if (number + 1 < leaves.size && leaf.count + leaves(number + 1).count <= LeafMax / 4) {
       val next = leaves(number + 1)
@@ -240,20 +247,53 @@ private[cecstore] final class OrderedIndex(rows: RowsTable) extends KeyIndex {
 private[cecstore] object OrderedIndex {
   private val LeafMax = 512
   private val LeafLeast = 16
-  /** Bytes of a leaf beside its references, about. */
-  private val LeafBytes = 48
+  /** Of a leaf that is made: there is room for those that come between. */
+  private val LeafFilled = LeafMax * 3 / 4
+  /** Bytes of a leaf beside its references, about, with its first key. */
+  private val LeafBytes = 128
 
   /** By key: the numbers of its changes, ascending, and what it had before each. */
   private type Changes = TreeMap[Array[Byte], Vector[(Long, Long)]]
 
-  private final class Leaf(var references: Array[Long], var count: Int)
+  private final class Leaf(var references: Array[Long], var count: Int) {
+    /** The key of the first reference, so that only rows of one leaf are read to find a key; null until it is asked for. */
+    var first: Array[Byte] = null
+  }
+
+  /** Makes an index of keys that come in order. */
+  final class Builder(rows: RowsTable) {
+    private val index = new OrderedIndex(rows)
+    private var leaf: Leaf = null
+    private var last = Array.emptyByteArray
+    private var lastLength = 0
+
+    def size: Int = index.size_
+
+    /** Take the next key; false if it is not above the one before. */
+    def add(reference: Long, key: Array[Byte], from: Int, length: Int): Boolean = {
+      if (size > 0 && Arrays.compareUnsigned(last, 0, lastLength, key, from, from + length) >= 0) return false
+      if (leaf == null || leaf.count == LeafFilled) {
+        leaf = new Leaf(new Array[Long](LeafMax), 0)
+        leaf.first = Arrays.copyOfRange(key, from, from + length)
+        index.add(index.leaves.size, leaf)
+      }
+      leaf.references(leaf.count) = reference
+      leaf.count += 1
+      index.size_ += 1
+      if (last.length < length) last = new Array[Byte](math.max(length, last.length * 2))
+      System.arraycopy(key, from, last, 0, length)
+      lastLength = length
+      true
+    }
+
+    def result: OrderedIndex = index
+  }
 
   /** The index of these rows' keys, in any order; no two are equal. The array is put in order. */
   def of(rows: RowsTable, references: Array[Long]): OrderedIndex = {
     KeyOrder.sort(rows, references)
     val index = new OrderedIndex(rows)
-    // Room for those that come between.
-    references.grouped(LeafMax * 3 / 4).foreach(some => index.add(index.leaves.size, new Leaf(Arrays.copyOf(some, LeafMax), some.length)))
+    references.grouped(LeafFilled).foreach(some => index.add(index.leaves.size, new Leaf(Arrays.copyOf(some, LeafMax), some.length)))
     index.size_ = references.length
     index
   }

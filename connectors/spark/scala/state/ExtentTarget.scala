@@ -11,8 +11,8 @@ private[cecstore] final case class ExtentTarget(
   import ExtentTarget._
 
   /** The most that an extent may cost, in records, with so many open windows. A number that was given has no floor. */
-  def costMax(openWindows: Long, orderedKeys: Long = 0): Long = {
-    val inTime = recoveryTimeMs.filterNot(_ => goesByDirectory(openWindows, orderedKeys)).map(LoadRate.recordsIn)
+  def costMax(openWindows: Long): Long = {
+    val inTime = recoveryTimeMs.filterNot(_ => goesByDirectory(openWindows)).map(LoadRate.recordsIn)
     val asked = maxRecords.getOrElse(math.max(FloorRecords,
       inTime.fold((openWindows * factor).toLong)(math.min(_, openWindows * HeldFactor))))
     math.max(asked, (openWindows * FactorMin).toLong)
@@ -27,10 +27,13 @@ private[cecstore] final case class ExtentTarget(
   /** The most bytes that the extent's keys and values may have, dead ones included: all of it is in the heap or in local files. */
   def bytesMax(liveBytes: Long): Long = math.max(FloorBytes, (liveBytes * math.max(factor, HeldFactor.toDouble)).toLong)
 
+  /** Whether a load has taken longer than a user may expect. One of few records waited for the machine, which no target changes. */
+  def isSlow(records: Long, ms: Long): Boolean = records > FloorRecords && ms > math.max(SlowMs, recoveryTimeMs.getOrElse(0L))
+
   /** Says why no restart can meet the target, if none can: its keys alone take longer, at the rate of past loads. */
-  def unmet(openWindows: Long, orderedKeys: Long = 0): Option[String] = recoveryTimeMs match {
+  def unmet(openWindows: Long): Option[String] = recoveryTimeMs match {
     case Some(ms) =>
-      val least = if (goesByDirectory(openWindows, orderedKeys)) openWindows / KeysPerRecord else openWindows
+      val least = if (goesByDirectory(openWindows)) openWindows / KeysPerRecord else openWindows
       LoadRate.expectedMs(least) match {
         case (expected, how) if expected > ms => Some(s"reading its $openWindows keys alone takes about $expected ms ($how), and recoveryTimeMs is $ms")
         case _ => None
@@ -38,8 +41,8 @@ private[cecstore] final case class ExtentTarget(
     case None => maxRecords.filter(_ < openWindows).map(most => s"it has $openWindows keys, and extentMaxRecords is $most")
   }
 
-  private def goesByDirectory(openWindows: Long, orderedKeys: Long): Boolean =
-    hasDirectories && KeyDirectories.areWorth(openWindows, orderedKeys)
+  private def goesByDirectory(openWindows: Long): Boolean =
+    hasDirectories && KeyDirectories.areWorth(openWindows)
 }
 
 private[cecstore] object ExtentTarget {
@@ -54,6 +57,8 @@ private[cecstore] object ExtentTarget {
   /** Whatever the target, dead rows may not fill the heap and the local files. */
   private val HeldFactor = 4L
   private val FloorBytes = 4L << 20
+  /** A load that takes longer is told with a warning. */
+  private val SlowMs = 1000L
   /** An extent of so few records is read in no time. */
-  val FloorRecords = 64 * FrameCostRecords
+  private val FloorRecords = 64 * FrameCostRecords
 }

@@ -78,10 +78,16 @@ private[state] final class FamilyIndexes(rows: RowsTable, isOrdered: Int => Bool
     share.add(bytes - share.bytes)
   }
 
-  /** How many keys are kept in order. */
-  def orderedKeys: Int = indexes.iterator.collect { case ordered: OrderedIndex => ordered.size }.sum
+  /** Families whose keys are kept in order. */
+  def inOrder: Set[Int] = indexes.indices.filter(indexes(_).isInstanceOf[OrderedIndex]).toSet
   def isInOrder(family: Int): Boolean = apply(family).isInstanceOf[OrderedIndex]
   def endScans(): Unit = indexes.foreach { case ordered: OrderedIndex => ordered.endScans(); case _ => }
+
+  /** Begin with the keys of a family in order. */
+  def beginInOrder(family: Int, index: OrderedIndex): Unit = {
+    if (family >= indexes.length) indexes = Arrays.copyOf(indexes, family + 1)
+    indexes(family) = index
+  }
 
   /** Keep this family's keys in order from now on. */
   def order(family: Int): OrderedIndex = apply(family) match {

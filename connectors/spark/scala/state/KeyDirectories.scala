@@ -8,8 +8,8 @@ import scala.util.Using
 import scala.util.control.NonFatal
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.cecstore.CecLogException
-import org.apache.spark.sql.cecstore.format.{BadFrame, Blocks, DamagedLog, Format, Interrupts, Rows}
-import org.apache.spark.sql.cecstore.keys.{HashedRun, KeyRun, RowsTable}
+import org.apache.spark.sql.cecstore.format.{BadFrame, DamagedLog, Format, Interrupts, Rows}
+import org.apache.spark.sql.cecstore.keys.{HashedRun, KeyRun, OrderedIndex, RowsTable}
 import org.apache.spark.sql.cecstore.log.{Base, DerivedFiles, FrameAt, LoggedBytes, LoggedInputs, SegmentFolder, StateLog}
 import org.apache.spark.unsafe.Platform
 
@@ -28,7 +28,7 @@ private[cecstore] final class KeyDirectories(
   import KeyDirectories._
 
   /** A version that is to have a directory. */
-  private val due = new AtomicReference[(Base, LiveRows)]
+  private val due = new AtomicReference[Due]
   /** Offset up to which the newest directory counts that this process knows of. */
   @volatile private var describedUpto = 0L
   /** Directories that could not be used: no other one goes on from them. */
@@ -37,8 +37,8 @@ private[cecstore] final class KeyDirectories(
   /** The version is in the log; where much has changed since the last directory, or was taken back, it is to have one. */
   def committed(base: Base, state: LiveState, grows: Boolean, target: ExtentTarget): Unit = {
     val windows = state.openWindows
-    if (grows && areWorth(windows, state.orderedKeys) && math.abs(base.nextOffset - describedUpto) >= target.behindMax(windows)) {
-      due.set((base, state.liveRows()))
+    if (grows && areWorth(windows) && math.abs(base.nextOffset - describedUpto) >= target.behindMax(windows)) {
+      due.set(Due(base, state.liveRows(), state.inOrder))
       describedUpto = base.nextOffset
     }
   }
@@ -97,7 +97,7 @@ private[cecstore] final class KeyDirectories(
     val (rows, lazily) = memory.placing(rowsOf(log, framesOf(live, keys).zip(live.parts), inputs, memory))
     val state = new LiveState(_ => false, 0, memory)
     val bringAll = () => if (fills) LoggedFill.bring(lazily.reverse)
-    state.beginWith(live, rows, table => memory.placing(runsOf(keys, rows, table, memory)), inputs, bringAll)
+    state.beginWith(live, rows, table => memory.placing(indexesOf(keys, rows, table, memory)), inputs, bringAll)
     state
   }
 
@@ -145,11 +145,18 @@ private[cecstore] final class KeyDirectories(
     }
   }
 
-  /** The index of each family, made of the hashes of the rows that are live. */
-  private def runsOf(keys: Seq[KeyFile], rows: Seq[Rows], table: RowsTable, memory: RowMemory): Map[Int, KeyRun] = {
+  /** The index of each family: of sorted runs, or of the hashes of the rows that are live. */
+  private def indexesOf(keys: Seq[KeyFile], rows: Seq[Rows], table: RowsTable, memory: RowMemory): FamilyKeys = {
+    val sizes = familySizes(rows)
+    val (sorted, hashed) = sizes.partition { case (family, _) => keys.forall(_.hasSorted(family)) }
+    val inOrder = sorted.map { case (family, live) => family -> SortedKeys.index(table, family, keys, rows, live) }
+    FamilyKeys(runsOf(hashed, keys, rows, table, memory), inOrder) // runs take local room: nothing may fail behind them
+  }
+
+  private def runsOf(sizes: Map[Int, Int], keys: Seq[KeyFile], rows: Seq[Rows], table: RowsTable, memory: RowMemory): Map[Int, KeyRun] = {
     val runs = mutable.Map.empty[Int, KeyRun]
     try {
-      familySizes(rows).foreach { case (family, entries) =>
+      sizes.foreach { case (family, entries) =>
         val run = new HashedRun(table, entries, memory.bytesMax / SlotsPart)
         runs(family) = run.written(memory.space()) { () =>
           var frame = rows.size - keys.map(_.frames.size).sum
@@ -179,18 +186,19 @@ private[cecstore] final class KeyDirectories(
   }
 
   /** Write the directory that is due, if one is. */
-  def maintain(): Unit = synchronized(Option(due.getAndSet(null)).foreach { case (base, rows) => try write(base, rows) catch {
+  def maintain(): Unit = synchronized(Option(due.getAndSet(null)).foreach(version => try write(version) catch {
     case NonFatal(e) =>
       describedUpto = 0
       logWarning(s"cec: ${folder.location}: no key directory is written this time, the next maintenance tries again: $e", e)
-  } })
+  }))
 
-  private def write(base: Base, rows: LiveRows): Unit = Using.resource(new StateLog(folder)) { log =>
+  private def write(version: Due): Unit = Using.resource(new StateLog(folder)) { log =>
+    val (base, rows) = (version.base, version.rows)
     val last = log.find(base.version, Some(base.uniqueId))
     val name = DirectoryName(last.segment.id, last.header.seq)
     val (older, since) = newestThatLeadsTo(log, last)((live, since) => (withFrames(live.keyFiles), since))
       .getOrElse((Nil, log.extent(last).map(_._1).toSeq.reverse))
-    files.create(name.keys, KeyFile.encoded(since.iterator.map(frame => log.reader(frame.segment.id).rows(frame, 0))))
+    files.create(name.keys, KeyFile.encoded(since.iterator.map(frame => log.reader(frame.segment.id).rows(frame, 0)), version.inOrder))
     val start = last.header.endOffset - last.header.extentRecords
     val newest = Using.resource(opened(name))(file => KeyFileOf(name, file.seal) -> file.frames)
     val all = (older :+ newest).dropWhile(_._2.lastOption.forall(_.rows.endOffset <= start))
@@ -226,17 +234,15 @@ private[cecstore] object KeyDirectories {
   /** Whether rows are brought in the background; tests switch it off. */
   @volatile private[cecstore] var fills = true
   /**
-   * One in so many keys may be kept in order: of those a restart reads the keys, and with them a block of rows for each.
-   * Tests let all be.
-   */
-  @volatile private[cecstore] var orderedPart: Int = Blocks.RowsMax
-  /**
    * A state of fewer keys has none: a first batch after a restart touches most blocks of its rows in any case, so that reading all
    * of them one after the other takes no longer. Tests lower it.
    */
   @volatile private[cecstore] var keysMin: Int = 1 << 20
   /** Whether a state of so many keys has directories. */
-  def areWorth(windows: Long, orderedKeys: Long): Boolean = windows >= keysMin && orderedKeys <= windows / orderedPart
+  def areWorth(windows: Long): Boolean = windows >= keysMin
+
+  /** A version that is to have a directory, its live rows, and the families whose keys are kept in order. */
+  private final case class Due(base: Base, rows: LiveRows, inOrder: Set[Int])
 
   /** Of one lineage, and of another. */
   private val Kept = 2
@@ -244,6 +250,9 @@ private[cecstore] object KeyDirectories {
   /** Of the memory for rows and keys so much may be for an index in the making: as many as that are loaded side by side. */
   private val SlotsPart = 4
 }
+
+/** What a load by a directory begins with: a run of hashes, or keys in order, by family. */
+private[state] final case class FamilyKeys(runs: Map[Int, KeyRun], inOrder: Map[Int, OrderedIndex])
 
 /** Brings the rows of states that were loaded by a directory, one frame after the other, while tasks go on. */
 private object LoggedFill extends Logging {

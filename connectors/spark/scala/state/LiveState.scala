@@ -2,7 +2,7 @@ package org.apache.spark.sql.cecstore.state
 
 import scala.collection.mutable.ArrayBuffer
 import org.apache.spark.sql.cecstore.format.{Format, Rows}
-import org.apache.spark.sql.cecstore.keys.{KeyIndex, KeyRun, OrderedIndex, RowsTable}
+import org.apache.spark.sql.cecstore.keys.{KeyIndex, OrderedIndex, RowsTable}
 import org.apache.spark.sql.cecstore.log.LoggedInputs
 
 /**
@@ -50,8 +50,8 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
   def rowsOf(reference: Long): Rows = rows.of(reference)
   def keyCount(family: Int): Int = index.size(family)
 
-  /** How many keys are kept in order, over all families. */
-  def orderedKeys: Int = index.orderedKeys
+  /** Families whose keys are kept in order. */
+  def inOrder: Set[Int] = index.inOrder
 
   /** Keep this family's keys in order from now on: its use is known only once it is declared. */
   def order(family: Int): OrderedIndex = index.order(family)
@@ -182,7 +182,7 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
     advance()
     val before = count
     var frames = framesBefore + 1
-    val (costMax, bytesMax) = (target.costMax(open, orderedKeys), target.bytesMax(held(_.liveBytes)))
+    val (costMax, bytesMax) = (target.costMax(open), target.bytesMax(held(_.liveBytes)))
     var bytes = held(_.usedBytes)
     while (oldestId < parts.head.id && (cost(frames) > costMax || bytes > bytesMax) &&
         ((delta.count & 255) != 0 || System.nanoTime() < deadlineNs)) {
@@ -361,15 +361,17 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
    * Begin with what a directory says, and nothing else. Raises CecLogException where there is no local room.
    *
    * @param frames the rows of each frame of the extent, oldest first
-   * @param runs makes of each family its index, over these rows
+   * @param indexes makes the index of each family, over these rows
    * @param bring called once a version was made
    */
-  private[state] def beginWith(said: LiveFile, frames: Seq[Rows], runs: RowsTable => Map[Int, KeyRun], logged: LoggedInputs, bring: () => Unit): Unit = {
+  private[state] def beginWith(said: LiveFile, frames: Seq[Rows], indexes: RowsTable => FamilyKeys, logged: LoggedInputs, bring: () => Unit): Unit = {
     inputs = logged
     bringAll = bring
     timesOf = said.timesOf.orNull
     frames.foreach(rows.put)
-    runs(rows).foreach { case (family, run) => index.hashedOf(family).beginWith(run) }
+    val keys = indexes(rows)
+    keys.runs.foreach { case (family, run) => index.hashedOf(family).beginWith(run) }
+    keys.inOrder.foreach { case (family, ordered) => index.beginInOrder(family, ordered) }
     index.loaded(_ => ())
     open = said.openWindows
     loading = null

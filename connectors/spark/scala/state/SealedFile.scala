@@ -29,6 +29,9 @@ private[state] final class SealedFile private (input: SegmentInput, head_ : Arra
     if (at != bodyBytes || crc.getValue.toInt != seal.bodyCrc) throw new BadFrame("the body of a key directory's file fails its checksum")
   }
 
+  /** A part of the body, or what there is of it. */
+  def read(at: Long, bytes: Int): Array[Byte] = input.read(at, bytes)
+
   override def close(): Unit = input.close()
 }
 
@@ -70,9 +73,15 @@ private[state] object SealedFile {
     new SealedFile(input, head, seal, bodyBytes)
   }
 
+  /** The number of fields of this width, of which the head has as many. Raises BadFrame. */
+  def checked(in: ByteBuffer, count: Int, width: Int): Int = {
+    if (count < 0 || count > in.remaining / width) throw new BadFrame(s"the head of a key directory's file speaks of $count fields, and ends before")
+    count
+  }
+
   /** Behind how many there are. */
   def longs(in: ByteBuffer): Array[Long] = {
-    val read = new Array[Long](in.getInt)
+    val read = new Array[Long](checked(in, in.getInt, 8))
     in.asLongBuffer.get(read)
     in.position(in.position() + read.length * 8)
     read

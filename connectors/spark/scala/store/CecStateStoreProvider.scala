@@ -244,10 +244,9 @@ class CecStateStoreProvider extends NewestProvider with Logging {
   private def sayLoaded(version: Long, state: LiveState, records: Long, ms: Long): Unit = {
     val what = s"cec: loaded version $version of $id_: ${state.openWindows} windows from $records records " +
       s"(${state.extentBytes} bytes of the log) in $ms ms"
-    val asked = settings.target.recoveryTimeMs
-    // With few records it waited for the machine or the file system, which no setting of ours changes.
-    if (ms <= math.max(CecStateStoreProvider.SlowLoadMs, asked.getOrElse(0L)) || records <= ExtentTarget.FloorRecords) logInfo(what)
-    else logWarning(s"$what. For shorter restarts use more partitions, or ${if (asked.isEmpty) "set" else "lower"} ${Settings.Prefix}recoveryTimeMs")
+    val target = settings.target
+    if (!target.isSlow(records, ms)) logInfo(what)
+    else logWarning(s"$what. For shorter restarts use more partitions, or ${if (target.recoveryTimeMs.isEmpty) "set" else "lower"} ${Settings.Prefix}recoveryTimeMs")
   }
 
   private def newInstance(log: StateLog, state: LiveState, base: Base, loadedRecords: Long, loadMs: Long,
@@ -271,7 +270,7 @@ class CecStateStoreProvider extends NewestProvider with Logging {
     owned.foreach(_.committed(instance.base, instance.state.openWindows, instance.state.memoryBytes))
     StoreSettings.report(conf, version, id_, hadoopConf)
     tellSnapshot(version)
-    if (!hasWarned) target.unmet(instance.state.openWindows, instance.state.orderedKeys).foreach { why =>
+    if (!hasWarned) target.unmet(instance.state.openWindows).foreach { why =>
       hasWarned = true
       logWarning(s"cec: a restart of $id_ cannot meet its target: $why. A restart reads little more than the keys " +
         "instead. Use more partitions, or allow a longer recovery time")
@@ -333,7 +332,6 @@ class CecStateStoreProvider extends NewestProvider with Logging {
 
 private[cecstore] object CecStateStoreProvider {
   private val random = new SecureRandom
-  private val SlowLoadMs = 1000L
   /** Under this name Spark puts the run of a query into the settings that its stores get. */
   private val RunId = "sql.streaming.runId"
   private def msSince(started: Long): Long = (System.nanoTime() - started) / 1000000

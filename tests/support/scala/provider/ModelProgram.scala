@@ -10,7 +10,7 @@ import org.apache.spark.sql.cecstore.format.Blocks
 import org.apache.spark.sql.cecstore.keys.{HashIndex, KeyRun}
 import org.apache.spark.sql.cecstore.local.LocalSpace
 import org.apache.spark.sql.cecstore.log.LoggedBytes
-import org.apache.spark.sql.cecstore.state.{Instance, KeyDirectories, LiveState}
+import org.apache.spark.sql.cecstore.state.{Instance, KeyDirectories, LiveState, SortedKeys}
 import org.apache.spark.sql.execution.streaming.state._
 
 /** Random calls against a provider and a model, one seed after the other. */
@@ -24,7 +24,7 @@ private[cecstore] object ModelProgram {
       LiveState.partBytes = 300
       Instance.bodyBytes = 200
     }
-    if (words.flag("directories")) { Blocks.blockBytes = ModelRun.SmallBlocks; KeyDirectories.orderedPart = 1 }
+    if (words.flag("directories")) { Blocks.blockBytes = ModelRun.SmallBlocks; SortedKeys.unsortedBytesMax = 500; SortedKeys.blockRowsMax = 5 }
     if (!words.flag("every")) runAs(words)
     else (0 until 1 << Flags.size).map { bits =>
       val chosen = Flags.zipWithIndex.map { case (flag, bit) => flag -> s"${(bits >> bit & 1) == 1}" }

@@ -175,16 +175,18 @@ object UpkeepRules {
     import setting._
     val base = version(stores(scheme = "flaky").provider(family), Stores.Start, 1 -> 1, 2 -> 2)
     val few = version(stores(scheme = "flaky").provider(family, partition = 1), Stores.Start, 1 -> 1)
-    val large = version(stores(scheme = "flaky").provider(family, partition = 2), Stores.Start, (0 to 8192).map(n => n -> n): _*)
     def load(from: Version = base, partition: Int = 0): Seq[(Level, String)] = Said.during {
       Tasks.run(stores(scheme = "flaky").provider(family, partition = partition).getReadStore(from.number, from.id))
     }.filter(_._2.contains("loaded version 1"))
     val quick = load()
     Check.that(quick.toString, quick.size == 1 && quick.head._1 == Level.INFO && quick.head._2.contains("2 windows from 2 records"))
     FlakyFiles.openMs = 1100
-    val (none, slow) = try (load(few, partition = 1), load(large, partition = 2)) finally FlakyFiles.openMs = 0
+    val none = try load(few, partition = 1) finally FlakyFiles.openMs = 0
     Check.that(s"no advice of a few records: $none", none.size == 1 && none.head._1 == Level.INFO)
-    Check.that(slow.toString, slow.size == 1 && slow.head._1 == Level.WARN && slow.head._2.contains("recoveryTimeMs"))
+    val (target, longer) = (ExtentTarget(2.0, None, None), ExtentTarget(2.0, None, Some(2000)))
+    Check.that("more than a second is slow", target.isSlow(8193, 1001) && !target.isSlow(8193, 1000))
+    Check.that("few records are not", !target.isSlow(8192, 60000))
+    Check.that("as long as was asked for is not", !longer.isSlow(8193, 2000) && longer.isSlow(8193, 2001))
   }
 
   /** Two seconds are asked for; windows that have been loaded in one do not call for a warning. */
