@@ -121,8 +121,9 @@ def open_queue(
             files.
         SchemaMismatch: not the queue's columns, keys or number of partitions.
         NoExclusiveCreate: several writers would overwrite each other in a store of this kind.
-        ValueError: no such mode; many partitions, and no ``partitions`` to append; or
-            ``key_columns`` of one.
+        ValueError: no such mode; many partitions, and no ``partitions`` to append;
+            ``key_columns`` of one; or columns that are named without a schema, or beside those of a
+            `RecordSchema`.
         CorruptLog, UnsupportedVersion: refused; nothing was changed.
 
     Examples:
@@ -135,6 +136,8 @@ def open_queue(
     check_mode(mode)
     if isinstance(schema, pa.Schema):
         schema = _described(schema, timestamp_column, key_columns)
+    else:
+        _check_described(schema, timestamp_column, key_columns)
     kept = None if retention is None else Retention.of(retention)
     folder = folder_at(path, storage_options)
     store, ledger = _layout(folder, mode, partitions, key_columns)
@@ -158,6 +161,20 @@ def _described(
 ) -> RecordSchema:
     keys = tuple(key_columns)
     return RecordSchema(schema, timestamp_column=timestamp_column, key_columns=keys)
+
+
+def _check_described(
+    schema: RecordSchema | None, timestamp_column: str | None, key_columns: Sequence[str]
+) -> None:
+    """Raise ValueError where columns are named that nothing would go by."""
+    names = "timestamp_column and key_columns"
+    if schema is None:
+        if timestamp_column is not None or key_columns:
+            raise ValueError(f"{names} describe a schema: give it, too")
+    elif timestamp_column not in (None, schema.timestamp_column) or (
+        key_columns and tuple(key_columns) != schema.key_columns
+    ):
+        raise ValueError(f"{names} are not those of the RecordSchema: say them there")
 
 
 def _state_log(folder: Folder, mode: str, schema: RecordSchema | None) -> StateLog:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cec_store.errors import CecError
+from cec_store.errors import CecError, OutOfRange
 from cec_store.format.frame import SEGMENT_HEADER_BYTES
 from cec_store.indexes.entries import (
     NOTHING_REACHED,
@@ -33,6 +33,7 @@ def prove(claim: FrameEntry | TimestampEntry, chain: QueueChain) -> Frame | None
 
     Raises:
         BadIndex: the log has another frame there, or none.
+        OutOfRange: it has been trimmed since the chain looked.
     """
     if is_trimmed(claim, chain):
         return None
@@ -40,6 +41,8 @@ def prove(claim: FrameEntry | TimestampEntry, chain: QueueChain) -> Frame | None
     try:
         frame = chain.frame_at(address)
         end_byte = chain.segment_end(claim.segment_id) if claim.seq < chain.end.seq else None
+    except OutOfRange:
+        raise  # trimmed since the chain looked: the caller looks again
     except (CecError, OSError, ValueError) as error:
         raise BadIndex(f"frame {claim.seq} is not at {address}: {error}") from error
     header = frame.header
@@ -76,7 +79,10 @@ class StoredIndex:
             current = chain if coverage.last.seq < chain.end.seq else chain_at(chain.folder)
         except (CecError, OSError) as error:
             raise BadIndex(f"the log cannot be read: {error}") from error
-        last = prove(coverage.last, current)
+        try:
+            last = prove(coverage.last, current)
+        except OutOfRange:
+            last = None
         if last is None:
             raise BadIndex("the index covers what is not in the log")
         recent = RecentFrames(coverage.last.seq + 1, last.next_address, coverage.reached_us)

@@ -79,6 +79,10 @@ def room_line(path: str) -> Diagnosis:
         room = room_at(path)
     except StorageError as error:
         return note("disk", str(error), "look with df")
+    if not room.total_bytes:
+        return note(
+            "disk", f"{path}: its file system does not say how much is free", "see its docs"
+        )
     gib = f"{room.free_bytes / 2**30:,.1f} GiB of {room.total_bytes / 2**30:,.1f} GiB free"
     what = f"{path}: {gib}"
     advice = "free some, trim queues (`cec-store trim`), or use a larger disk"

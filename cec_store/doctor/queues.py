@@ -58,6 +58,8 @@ def _writer(place: Place) -> Iterator[Diagnosis]:
         yield sound("writer", "nobody has it open for append")
     except QueueLocked:
         yield sound("writer", "a process of this machine has it open for append")
+    except (CecError, FileNotFoundError) as error:
+        yield of_error(error, place.path)
 
 
 def _consumers(

@@ -29,6 +29,7 @@ from cec_store.format.zstd_frames import check_claims
 _BLOCK_BYTES = 16 << 10
 """Bytes of a block before compression, about."""
 _ROWS_MAX = 256
+_ROWS_PER_BLOCK_MAX = 2**31 - 1
 _HEAD = struct.Struct("<qqI")
 """Timestamp and input of all rows, and how many rows a block has."""
 _END = np.dtype("<u4")
@@ -134,7 +135,7 @@ def unpack(stored: pa.Buffer, raw_bytes: int, rows: int) -> pa.RecordBatch:
     if len(data) < _HEAD.size:
         raise BadHeader("body: no room for the head of its blocks")
     timestamp_us, version, rows_per_block = _HEAD.unpack_from(data)
-    if rows_per_block < 1:
+    if not 1 <= rows_per_block <= _ROWS_PER_BLOCK_MAX:
         raise BadHeader(f"body: blocks of {rows_per_block} rows")
     table_end = _HEAD.size + -(-rows // rows_per_block) * _ENTRY.itemsize
     if len(data) < table_end:
@@ -212,6 +213,7 @@ def _joined(
 
 def _flags(bits: bytes, rows: int, rows_per_block: int) -> NDArray[np.bool_]:
     """One flag for each row; in ``bits`` each block begins with a byte."""
+    rows_per_block = max(1, min(rows_per_block, rows))
     width = 8 * ((rows_per_block + 7) // 8)
     flags = np.unpackbits(np.frombuffer(bits, np.uint8), bitorder="little")
     padded = np.zeros(-(-rows // rows_per_block) * width, np.uint8)

@@ -342,6 +342,14 @@ class ReferenceLog(CommitObjects):
             break
         return state
 
+    def settle(self, state: QueueState) -> None:
+        """Put the name of a commit on disk, and so of all before it, before anybody relies on them.
+
+        Whoever made it may have died, or have failed, before it was.
+        """
+        if self.store.appends:
+            LocalFolder(f"{self.store.url}/{log_folder_name(state.number)}").sync_names()
+
     def _is_created(
         self, state: QueueState, commit: ReferenceObject, parts: Sequence[bytes]
     ) -> bool:
@@ -353,10 +361,7 @@ class ReferenceLog(CommitObjects):
         if self.store.appends:
             self.prove(state)
             if commit.number % COMMITS_PER_FOLDER == 0:
-                # The one before is in another folder, and whoever made it may have died before its
-                # name was on disk.
-                folder = log_folder_name(state.number)
-                LocalFolder(f"{self.store.url}/{folder}").sync_names()
+                self.settle(state)  # the one before is in another folder
         with self._mark.opened() as file:
             try:
                 self.store.create(commit_object_name(commit.number), parts)

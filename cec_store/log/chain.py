@@ -94,8 +94,8 @@ class Chain(QueueChain):
             except QueueReplaced:
                 raise
             except (CorruptLog, OutOfRange) as error:
-                if read_manifest(self.folder).newest_segment != newest:
-                    continue  # it has been completed since, and cut or trimmed
+                if read_manifest(self.folder) != known.manifest:
+                    continue  # segments have been completed since, cut or trimmed
                 if isinstance(error, OutOfRange):
                     path = f"{self.folder.path}/{segment_name(newest)}"
                     raise CorruptLog(path, 0, "the segment is missing") from None

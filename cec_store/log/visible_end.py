@@ -30,6 +30,8 @@ class VisibleEnd:
         self._segment_id = reader.header.segment_id
         self._noted = noted
         self._claimed_beyond = 0
+        self._looked_beyond = (-1, -1)
+        """The place of the bad byte and the size of the segment when that was found."""
         self._unvouched: list[Frame] = []
         """Whole BATCH frames behind :attr:`end`, which nothing says are on disk yet."""
         self._first_byte = SEGMENT_HEADER_BYTES + schema_frame.frame_bytes
@@ -90,7 +92,10 @@ class VisibleEnd:
 
     def _is_damage(self) -> bool:
         scan, byte = self._scan, self._scan.bad.byte
-        self._claimed_beyond = scan.claimed_beyond()
+        # What is there is searched once, however often somebody looks: a segment only grows.
+        looked = (byte, scan.reader.size())
+        if looked != self._looked_beyond:
+            self._claimed_beyond, self._looked_beyond = scan.claimed_beyond(), looked
         # Where the file ends is not asked: its writer may be at work on it.
         facts = EndFacts(byte, byte, self._claimed(), is_newer=scan.bad.newer)
         verdict, _ = judge(LogKind.QUEUE, facts)

@@ -166,6 +166,7 @@ class BatchCommitter:
         before = self._log.refresh(self._state)
         self._state = self._log.add(before, commit)
         if not is_new:
+            self._log.settle(self._state)
             self._say_repeated(self._state, query, batch, segments, advice)
             self._forget_unnamed(segment["file"] for segment in segments)
             return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Protocol
 
 from cec_store.errors import CorruptLog, UnsupportedVersion
@@ -80,7 +81,12 @@ class StateSegment:
         """The last frame of each commit."""
         return (f for f in self.frames if f.header.is_counted)
 
-    @property
+    @cached_property
+    def last_of(self) -> dict[int, Frame]:
+        """The last frame of each version; of several attempts, of the last."""
+        return {frame.header.input_upto: frame for frame in self.commits}
+
+    @cached_property
     def newest_version(self) -> int:
         """The newest version that is whole here, or else the one built on; -1: unknown."""
         base = -1 if self.schema is None else self.schema.input_upto

@@ -168,9 +168,8 @@ class StateTree:
             if lost > segment_id:
                 break
             segment = self.segment(segment_id)
-            here = [frame for frame in segment.commits if frame.header.input_upto == version]
-            if here:
-                return here[-1]
+            if (frame := segment.last_of.get(version)) is not None:
+                return frame
             if segment.may_have_held(version):
                 raise segment.error()
             if suspect is None and segment.reason and segment.newest_version < version:

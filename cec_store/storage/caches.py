@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -19,8 +20,12 @@ _VARIABLE = "XDG_CACHE_HOME"
 def cache_path(variables: Mapping[str, str]) -> Path:
     """This package's folder in the user's cache."""
     told = Path(variables.get(_VARIABLE) or "cache")
-    base = told if told.is_absolute() else Path.home() / ".cache"  # as the XDG text demands
-    return base / "cec-store"
+    if told.is_absolute():  # as the XDG text demands
+        return told / "cec-store"
+    try:
+        return Path.home() / ".cache" / "cec-store"
+    except RuntimeError:  # a container's user without a home
+        return Path(tempfile.gettempdir()) / f"cec-store-{os.geteuid()}"
 
 
 def index_cache(log_id: bytes) -> LocalFolder:
@@ -40,8 +45,9 @@ def scratch_folder(log_id: bytes, base: AnyPath | None) -> LocalFolder:
     """
     above = LocalFolder(cache_path(os.environ) / "standby" if base is None else base)
     for name, left in above.folders().items() if above.exists() else ():
-        if name.startswith(log_id.hex()) and WRITER_LOCK in left.names():
-            with suppress(QueueLocked):
-                left.lock(WRITER_LOCK).close()
-                left.remove()
+        if name.startswith(log_id.hex()):
+            with suppress(QueueLocked, FileNotFoundError):  # somebody else may be at it
+                if WRITER_LOCK in left.names():
+                    left.lock(WRITER_LOCK).close()
+                    left.remove()
     return above.folder(f"{log_id.hex()}-{secrets.token_hex(4)}")

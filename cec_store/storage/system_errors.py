@@ -7,7 +7,7 @@ import os
 import pwd
 import stat
 
-from cec_store.errors import DiskFull, ReadOnly, StorageError, Unreadable
+from cec_store.errors import CecError, DiskFull, ReadOnly, StorageError, Unreadable
 
 _DENIED = {errno.EACCES, errno.EPERM, errno.EROFS}
 
@@ -30,7 +30,7 @@ class os_errors_of:  # noqa: N801 - used as a function; a generator would take l
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         if isinstance(error, OSError) and not isinstance(
-            error, (FileNotFoundError, FileExistsError)
+            error, (CecError, FileNotFoundError, FileExistsError)
         ):
             raise _own_error(self._path, error, self._reading) from error
 

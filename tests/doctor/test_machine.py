@@ -443,6 +443,7 @@ def test_a_clock_that_is_behind(behind_s: float, severity: str) -> None:
         (DiskRoom(1 << 20, 200 << 30, 10**6, 10**6), "fault", "less than one segment"),
         (DiskRoom(100 << 30, 200 << 30, 9, 10**6), "fault", "9 files left (inodes)"),
         (DiskRoom(100 << 30, 200 << 30, 0, 0), "sound", "100.0 GiB"),
+        (DiskRoom(0, 0, 0, 0), "note", "does not say how much"),
     ],
 )
 def test_room_on_a_disk(

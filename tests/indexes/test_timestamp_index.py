@@ -5,12 +5,15 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Sequence
+from datetime import datetime, timezone
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cec_store import open_queue
 from cec_store.errors import CorruptLog, ReadOnly
 from cec_store.indexes import timestamp
 from cec_store.indexes.entries import BadIndex, Coverage, FrameEntry, TimestampEntry
@@ -536,3 +539,20 @@ def test_rows_are_bound_to_key_kind_and_log() -> None:
     for value in (None, b"", about.encode(log)[:-1], about.encode(other)):
         with pytest.raises(BadIndex):
             Coverage.decode(value, log)
+
+
+def test_a_trim_between_a_look_and_a_lookup_leaves_the_index(tmp_path: Path) -> None:
+    """The frame that it names is gone: that says nothing against the index."""
+    rows = pa.record_batch({"n": [1, 2, 3]})
+    with open_queue(tmp_path / "q", "a", schema=rows.schema) as queue:
+        for _ in range(6):
+            queue.append(rows, sync=True)
+            queue.roll()
+        index = queue._timestamp_index()
+        index.follow(queue.chain())
+        stored = index.stored_frames
+        assert stored > 0
+        replay = queue.replay(since=datetime(1970, 1, 1, tzinfo=timezone.utc))
+        queue.trim(before=12)
+        assert next(replay).num_rows == 3
+        assert (index.stored_frames, index.dropped) == (stored, 0)

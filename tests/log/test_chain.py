@@ -4,22 +4,30 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+import cec_store.log.chain as chain_room
+from cec_store import open_queue
 from cec_store.errors import CorruptLog, NotAQueue, OutOfRange, UnsupportedVersion
 from cec_store.format.bodies import encode_body
 from cec_store.format.checksum import crc32c
 from cec_store.format.frame import NONE, FrameType
 from cec_store.format.manifest import Manifest
+from cec_store.ledger.commit_chain import chain_at
 from cec_store.log.chain import Chain
 from cec_store.log.creating import create
 from cec_store.log.epochs import publish_manifest
+from cec_store.log.forward_scan import ForwardScan
 from cec_store.log.frames import Frame, FrameMarks
+from cec_store.log.known_end import KnownEnd
 from cec_store.log.reopening import reopen
 from cec_store.log.segment import SegmentReader
 from cec_store.log.writer import LogWriter
+from cec_store.storage.folder import Folder
+from cec_store.storage.local import LocalFolder
 from cec_store.storage.names import segment_name
 from cec_store.values import Address
 from support.disks.memory_folder import MemoryFolder
@@ -377,3 +385,59 @@ def test_a_frame_of_a_later_format_is_no_damage_to_who_walks_back() -> None:
         chain.before(last)
     with pytest.raises(UnsupportedVersion, match=f"byte {byte}: frame type 9.*upgrade"):
         chain.find_offset(first.header.end_offset)
+
+
+def test_a_trim_between_two_looks_is_no_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The follower is two segments behind, and the next one goes while it looks."""
+    rows = pa.record_batch({"n": [1, 2, 3]})
+    with open_queue(tmp_path / "q", "a", schema=rows.schema) as queue:
+
+        def segment() -> None:
+            queue.append(rows, pa.array([1, 2, 3]), sync=True)
+            queue.roll()
+
+        segment()
+        segment()
+        replay = open_queue(tmp_path / "q").replay(follow=True)
+        assert [next(replay).num_rows for _ in range(2)] == [3, 3]
+        for _ in range(4):
+            segment()
+        looked, known_end = [], chain_room.read_known_end
+
+        def trimmed_meanwhile(folder: Folder) -> KnownEnd:
+            known = known_end(folder)
+            if not looked:
+                looked.append(known)  # the trim looks, too
+                queue.trim(before=15)
+            return known
+
+        monkeypatch.setattr(chain_room, "read_known_end", trimmed_meanwhile)
+        with pytest.raises(OutOfRange, match=r"15"):
+            next(replay)
+        assert looked
+        replay.stop()
+
+
+def test_a_torn_tail_is_searched_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often a follower looks: it may be all of a large frame."""
+    rows = pa.record_batch({"n": [1, 2, 3]})
+    with open_queue(tmp_path / "q", "a", schema=rows.schema) as queue:
+        queue.append(rows, pa.array([1, 2, 3]), sync=True)
+    chain = chain_at(LocalFolder(tmp_path / "q"))
+    (segment,) = (tmp_path / "q").glob("*.seg")
+    with segment.open("ab") as file:
+        file.write(b"\1" * 100_000)
+    searches = []
+    claimed_beyond = ForwardScan.claimed_beyond
+    monkeypatch.setattr(
+        ForwardScan, "claimed_beyond", lambda scan: searches.append(scan) or claimed_beyond(scan)
+    )
+    for _ in range(10):
+        assert chain.refresh().offset == 3
+    assert len(searches) == 1
+    with segment.open("ab") as file:
+        file.write(b"\1")
+    assert chain.refresh().offset == 3
+    assert len(searches) == 2

@@ -1,8 +1,11 @@
 """Opening a queue under awkward circumstances."""
 
-import pyarrow as pa
+from pathlib import Path
 
-from cec_store import DiskFull, OutputQueue, QueueOptions, open_queue
+import pyarrow as pa
+import pytest
+
+from cec_store import DiskFull, OutputQueue, QueueOptions, RecordSchema, open_queue
 from cec_store.log.chain import Chain
 from support.disks.memory_folder import MemoryFolder
 
@@ -70,3 +73,21 @@ def test_a_newest_segment_that_is_trimmed_between_two_looks_is_looked_for_again(
         assert seen
         assert newest not in folder.files
         assert chain.end.offset == 400
+
+
+def test_columns_that_nothing_would_go_by_are_refused(tmp_path: Path) -> None:
+    schema = pa.schema([("k", pa.int64()), ("t", pa.timestamp("us"))])
+    described = RecordSchema(schema, timestamp_column="t", key_columns=("k",))
+    for given, more in (
+        (RecordSchema(schema), {"key_columns": ["k"], "partitions": 4}),
+        (RecordSchema(schema), {"timestamp_column": "t"}),
+        (described, {"key_columns": ["t"], "partitions": 4}),
+        (None, {"key_columns": ["k"], "partitions": 4}),
+        (None, {"timestamp_column": "t"}),
+    ):
+        with pytest.raises(ValueError, match="timestamp_column and key_columns"):
+            open_queue(tmp_path / "q", "a", schema=given, **more)
+        assert not (tmp_path / "q").exists()
+    open_queue(
+        tmp_path / "q", "a", schema=described, timestamp_column="t", key_columns=["k"], partitions=4
+    ).close()

@@ -33,7 +33,8 @@ from cec_store.inspector.showing.dump_rows import FrameRow
 from cec_store.inspector.showing.dumping import dump
 from cec_store.inspector.verifying.log import verify
 from cec_store.log.segment import SegmentReader
-from cec_store.state_logs.segments import is_state_log
+from cec_store.state_logs.segments import StateSegment, is_state_log
+from cec_store.storage.local import LocalFolder
 from cec_store.storage.names import WRITER_LOCK, segment_name
 from cec_store.values import Position
 from support.disks.memory_folder import MemoryFolder
@@ -755,3 +756,21 @@ def test_positions_are_found_by_time() -> None:
         since = [row for b in log.replay(since=moment) for row in b.to_pylist()]
         assert [row["version"] for row in since] == [3, 4, 5, 6]
         assert log.position_at(moment, at=2) == Position(made[2].offset)
+
+
+def test_versions_are_listed_in_time_that_grows_with_their_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The frames of a segment are gone through once, and not for each version."""
+    folder, made = LocalFolder(tmp_path), EMPTY
+    writer = Writer(folder, Random(3))
+    for version in range(50):
+        made = writer.commit(made, {(1, b"key"): b"%d" % version})
+    writer.close()
+    passes = []
+    commits = StateSegment.commits.fget
+    monkeypatch.setattr(
+        StateSegment, "commits", property(lambda of: passes.append(of) or commits(of))
+    )
+    assert list(StateLog(folder).versions()) == list(range(1, 51))
+    assert len(passes) <= 6

@@ -338,12 +338,13 @@ def test_reading_needs_no_conditional_create(tmp_path: Path) -> None:
     schema = pa.schema([("n", pa.int64())])
     with open_queue(tmp_path / "q", "x", schema=schema) as queue:
         queue.append(pa.table({"n": [1, 2, 3]}, schema=schema))
-    with zipfile.ZipFile(tmp_path / "q.zip", "w") as archive:
-        for file in (tmp_path / "q").iterdir():
-            archive.write(file, f"q/{file.name}")
-    options = {"fo": str(tmp_path / "q.zip")}
-    read = read_queue("zip://q", storage_options=options).read_all()
-    assert read.column("n").to_pylist() == [1, 2, 3]
+    for inside in ("q", ""):
+        with zipfile.ZipFile(tmp_path / "q.zip", "w") as archive:
+            for file in (tmp_path / "q").iterdir():
+                archive.write(file, f"{inside}/{file.name}".lstrip("/"))
+        options = {"fo": str(tmp_path / "q.zip")}
+        read = read_queue(f"zip://{inside}", storage_options=options).read_all()
+        assert read.column("n").to_pylist() == [1, 2, 3]
     with pytest.raises(StorageError):
         open_queue("zip://q2", "a", schema=schema, storage_options=options)
 

@@ -24,7 +24,7 @@ from support.places import damaged_queues as made
         ("10 k", 10_000), ("3G", 3 * 10**9), ("1T", 10**12), (" 7 ", 7), ("1.50", None),
         ("1.5", None), ("1.0", 1), ("-1", None), ("", None), ("k", None), ("1e-3", None),
         ("1x", None), ("1MiB", None), ("1__0", None), ("0x10", None), ("nan", None),
-        ("1e999", None), ("٣", None),
+        ("1e999", None), ("٣", None), ("1,5", None), ("1,5M", None), ("12,34,567", None),
     ],
 )  # fmt: skip
 def test_counts(text: str, count: int | None) -> None:
@@ -41,6 +41,7 @@ def test_counts(text: str, count: int | None) -> None:
         ("512", 512), ("1e6", 10**6), ("10GiB", 10 << 30), ("10gib", 10 << 30), ("1.5KiB", 1536),
         ("1.5MB", 1_500_000), ("64 MiB", 64 << 20), ("3TiB", 3 << 40), ("9B", 9), ("0", 0),
         ("1.5B", None), ("1M", None), ("MiB", None), ("", None), ("-1MiB", None),
+        ("1,5GiB", None),
     ],
 )  # fmt: skip
 def test_sizes(text: str, size: int | None) -> None:

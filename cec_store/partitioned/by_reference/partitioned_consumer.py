@@ -81,7 +81,9 @@ def register_consumer(
     unknown = sorted(start.keys() - range(len(state.commit.ends)))
     if unknown:
         raise OutOfRange(f"{path}: there is no partition {unknown[0]}")
-    return log.add(state, commit)
+    state = log.add(state, commit)
+    log.settle(state)
+    return state
 
 
 class PartitionedConsumer:
@@ -193,6 +195,7 @@ class PartitionedConsumer:
             self._said, number=self._said.number + 1, received=got, effects_saved=saved,
             acknowledged_us=self._clock_us(),
         )  # fmt: skip
+        self._log.settle(self._state)
         if not self._create(acknowledgement):
             raise self._fenced()
         try:

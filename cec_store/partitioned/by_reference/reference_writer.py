@@ -107,6 +107,7 @@ class ReferenceWriter:
         return after
 
     def _passed_over(self, state: QueueState, query: str, batch: int) -> QueueState:
+        self._log.settle(state)
         last = state.commit.queries.get(query)
         _log.warning(
             "%s: version %d of %r is not appended: the queue has its versions up to %s",

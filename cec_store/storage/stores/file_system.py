@@ -135,7 +135,10 @@ def _microseconds(moment: Any) -> int:
 
 def _name_in(inside: str, path: str) -> str:
     """The last part of a path in this folder; nothing for the folder itself."""
-    return path.rstrip("/").removeprefix(inside) if path.rstrip("/").startswith(inside) else ""
+    inside, path = inside.strip("/"), path.strip("/")
+    if not inside:  # the root of an archive
+        return path
+    return path.removeprefix(f"{inside}/") if path.startswith(f"{inside}/") else ""
 
 
 class CreatingFileSystem(FileSystem):

@@ -46,6 +46,7 @@ private[cecstore] object Blocks {
   /** The head of a body, of which nothing else is read. Raises BadFrame. */
   def table(stored: Array[Byte], rows: Int, bodyBytes: Int, rawBytes: Int): BlockTable = {
     val perBlock = rowsPerBlock(stored)
+    if (rows.toLong * RowBytes > rawBytes) throw new BadFrame(s"body: no room for $rows rows") // before there is an array of that size
     val (count, head) = (countOf(rows, perBlock), headBytes(rows, perBlock))
     if (stored.length < head) throw new BadFrame(s"body: no room for the table of $count blocks")
     val (places, images) = (new Array[Int](count + 1), new Array[Int](count + 1))

@@ -169,8 +169,8 @@ private[cecstore] object Body {
 
     /** Where each row ends, counted from the first one's start. */
     private def ends(buffer: Int): Array[Int] = {
+      val entries = Platform.BYTE_ARRAY_OFFSET + at(buffer, if (n == 0) 0 else (n + 1L) * 4)
       val ends = new Array[Int](n + 1)
-      val entries = Platform.BYTE_ARRAY_OFFSET + at(buffer, if (n == 0) 0 else (n + 1) * 4L)
       val first = firstOf(buffer)
       if (first < 0) throw new BadFrame("body: offsets below zero")
       var end = 0

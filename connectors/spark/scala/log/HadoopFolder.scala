@@ -51,6 +51,11 @@ private[cecstore] final class HadoopFolder(fs: FileSystem, path: Path, mayEndOth
   }
 
   override def create(id: Long, bytes: Iterator[Array[Byte]], sync: Boolean): SegmentOutput = {
+    val isNew = writing.add(file(id)) // from before it is there: nobody else may take it for one whose writer has gone
+    try created(id, bytes, sync) catch { case e: Throwable => if (isNew) writing.remove(file(id)); throw e }
+  }
+
+  private def created(id: Long, bytes: Iterator[Array[Byte]], sync: Boolean): SegmentOutput = {
     val out = fs.create(file(id), false)
     val canGrow = try out.hasCapability(StreamCapabilities.HSYNC) catch { case e: Throwable => giveUp(out); throw e }
     try {
@@ -64,7 +69,7 @@ private[cecstore] final class HadoopFolder(fs: FileSystem, path: Path, mayEndOth
         throw e
     }
     val output = new HadoopOutput(file(id), out, canGrow)
-    if (canGrow) { writing.add(file(id)); OpenOutputs.ofProcess.touch(output) }
+    if (canGrow) OpenOutputs.ofProcess.touch(output) else writing.remove(file(id))
     output
   }
 

@@ -92,7 +92,7 @@ private[cecstore] final class SegmentReader(inputs: OpenInputs, val id: Long) {
   private[log] def frameAt(byte: Long): Option[Frame] = soundAt(byte).filter(_.end <= size)
 
   private def soundAt(byte: Long): Option[Frame] =
-    try Some(scan.frameAt(byte)) catch { case _: BadFrame => None }
+    if (byte < 0) None else try Some(scan.frameAt(byte)) catch { case _: BadFrame => None }
 
   /** The last frame of the newest attempt at a version that is here. */
   def ending(version: Long): Option[FrameAt] =
@@ -183,8 +183,9 @@ private[cecstore] final class SegmentReader(inputs: OpenInputs, val id: Long) {
 
   /** A segment never shrinks; its file may be opened anew between two reads, and be another one by then. */
   private def fetched(from: Long, length: Int): Array[Byte] = {
-    val found = try inputs(id).read(from, length) catch { case _: EOFException => Array.emptyByteArray }
-    val due = math.min(length.toLong, size - from)
+    // Nothing beyond the size that it had: what is written meanwhile would not fit to what was looked at before.
+    val due = math.max(0, math.min(length.toLong, size - from)).toInt
+    val found = try inputs(id).read(from, due) catch { case _: EOFException => Array.emptyByteArray }
     if (found.length < due) throw damaged(from + found.length, s"the file was cut short: it had $size bytes when it was opened")
     found
   }

@@ -315,16 +315,22 @@ private[cecstore] final class ReferenceLog(val store: Store) extends Logging {
   }
 
   /**
+   * Put the name of a commit on disk, and so of all before it, before anybody relies on them: whoever made it may have died, or have
+   * failed, before it was.
+   */
+  def settle(state: QueueState): Unit =
+    for (root <- store.localRoot) LocalFiles.syncNames(root.resolve(Names.logFolder(state.number)))
+
+  /**
    * Create the commit behind a state, proven; false: the number is taken. The proof counts once the commit is there,
    * since the queue may go until then. On local disks another one before costs little, and leaves a queue that is there
    * undisturbed.
    */
   private def isCreated(state: QueueState, made: LogObject): Boolean = {
-    for (root <- store.localRoot) {
+    if (store.localRoot.nonEmpty) {
       prove(state)
-      // The one before is in another folder, and whoever made it may have died before its name was on disk.
-      val before = Names.logFolder(state.number)
-      if (before != Names.logFolder(made.number)) LocalFiles.syncNames(root.resolve(before))
+      // The one before is in another folder.
+      if (Names.logFolder(state.number) != Names.logFolder(made.number)) settle(state)
     }
     val parts = made.encode()
     noting { open =>

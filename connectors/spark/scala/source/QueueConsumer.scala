@@ -114,6 +114,7 @@ private[cecstore] final class QueueConsumer(store: Store, name: String, start: M
       def fenced = new CecLogException(
         s"${store.url}: somebody has taken over consumer '$name'; nothing more is acknowledged here",
         named = Map("queue" -> store.url, "consumer" -> name))
+      log.settle(state)
       if (!isCreated(now)) throw fenced
       try log.prove(state) catch {
         case e: QueueReplaced =>

@@ -83,6 +83,7 @@ private[tables] final class Committer(store: Store, columns: StoredColumns, opti
         Option.when(isNew)(Committer.following(now, query, batch, segments, isStream))
       }
       if (!isNew) {
+        commits.settle(state)
         new Repeated(store.url, commits).say(state, query, batch, segments, advice)
         forget(segments.map(_.file).toSet -- named)
       }
