@@ -346,9 +346,17 @@ class ReferenceLog(CommitObjects):
         """Put the name of a commit on disk, and so of all before it, before anybody relies on them.
 
         Whoever made it may have died, or have failed, before it was.
+
+        Raises:
+            QueueReplaced: this queue does not stand here any more.
         """
-        if self.store.appends:
+        if not self.store.appends:
+            return
+        try:
             LocalFolder(f"{self.store.url}/{log_folder_name(state.number)}").sync_names()
+        except FileNotFoundError:
+            self.prove(state)
+            raise
 
     def _is_created(
         self, state: QueueState, commit: ReferenceObject, parts: Sequence[bytes]

@@ -2,7 +2,7 @@ package org.apache.spark.sql.cecstore.queue
 
 import java.io.FileNotFoundException
 import java.nio.channels.FileChannel
-import java.nio.file.FileAlreadyExistsException
+import java.nio.file.{FileAlreadyExistsException, NoSuchFileException}
 import java.security.SecureRandom
 import scala.annotation.tailrec
 import scala.collection.mutable
@@ -318,8 +318,11 @@ private[cecstore] final class ReferenceLog(val store: Store) extends Logging {
    * Put the name of a commit on disk, and so of all before it, before anybody relies on them: whoever made it may have died, or have
    * failed, before it was.
    */
-  def settle(state: QueueState): Unit =
-    for (root <- store.localRoot) LocalFiles.syncNames(root.resolve(Names.logFolder(state.number)))
+  def settle(state: QueueState): Unit = for (root <- store.localRoot) {
+    try LocalFiles.syncNames(root.resolve(Names.logFolder(state.number))) catch {
+      case e: NoSuchFileException => prove(state); throw e // raises QueueReplaced where it does not stand there any more
+    }
+  }
 
   /**
    * Create the commit behind a state, proven; false: the number is taken. The proof counts once the commit is there,

@@ -5,7 +5,7 @@ import scala.util.Using
 
 import org.apache.spark.sql.cecstore.keys.KeyRun
 import org.apache.spark.sql.cecstore.log.{Base, StateLog}
-import org.apache.spark.sql.cecstore.state.{ExtentTarget, KeyDirectories, RowMemory, StateLoader}
+import org.apache.spark.sql.cecstore.state.{ExtentTarget, KeyDirectories, RowMemory, SortedKeys, StateLoader}
 import org.apache.spark.sql.cecstore.store.TimePlace
 
 /** A golden log with key directories: what loads by them find, and the directories made anew from the log alone. */
@@ -17,6 +17,7 @@ private[cecstore] object Directories {
   def run(words: Arguments): Programs.Result = {
     KeyDirectories.keysMin = 1
     KeyRun.keysMin = 1
+    SortedKeys.blockRowsMax = 3
     val described = words.text("described").split(",").map(_.toLong)
     described.foreach(write(Paths.get(words.text("into")), _))
     val used = KeyDirectories.used.get
@@ -28,6 +29,7 @@ private[cecstore] object Directories {
   private def write(path: Path, version: Long): Unit = withLog(path) { (log, directories) =>
     val last = log.find(version, None)
     val state = StateLoader.load(log, last, _ => false, log.location, memory)
+    state.order(2)
     state.notAfter(time, Long.MinValue, () => ()).foreach(_ => ())
     directories.committed(Base.at(last), state, grows = true, ExtentTarget(2.0, None, None))
     directories.maintain()
