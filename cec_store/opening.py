@@ -134,10 +134,7 @@ def open_queue(
         [{'page': 'a'}, {'page': 'b'}]
     """
     check_mode(mode)
-    if isinstance(schema, pa.Schema):
-        schema = _described(schema, timestamp_column, key_columns)
-    else:
-        _check_described(schema, timestamp_column, key_columns)
+    schema = _described(schema, timestamp_column, key_columns)
     kept = None if retention is None else Retention.of(retention)
     folder = folder_at(path, storage_options)
     store, ledger = _layout(folder, mode, partitions, key_columns)
@@ -157,24 +154,23 @@ def open_queue(
 
 
 def _described(
-    schema: pa.Schema, timestamp_column: str | None, key_columns: Sequence[str]
-) -> RecordSchema:
-    keys = tuple(key_columns)
-    return RecordSchema(schema, timestamp_column=timestamp_column, key_columns=keys)
-
-
-def _check_described(
-    schema: RecordSchema | None, timestamp_column: str | None, key_columns: Sequence[str]
-) -> None:
-    """Raise ValueError where columns are named that nothing would go by."""
-    names = "timestamp_column and key_columns"
+    schema: pa.Schema | RecordSchema | None,
+    timestamp_column: str | None,
+    key_columns: Sequence[str],
+) -> RecordSchema | None:
+    """Return the schema with these columns; raise ValueError where nothing would go by them."""
+    keys, names = tuple(key_columns), "timestamp_column and key_columns"
+    if isinstance(schema, pa.Schema):
+        return RecordSchema(schema, timestamp_column=timestamp_column, key_columns=keys)
     if schema is None:
-        if timestamp_column is not None or key_columns:
+        if timestamp_column is not None or keys:
             raise ValueError(f"{names} describe a schema: give it, too")
-    elif timestamp_column not in (None, schema.timestamp_column) or (
-        key_columns and tuple(key_columns) != schema.key_columns
+    elif timestamp_column not in (None, schema.timestamp_column) or keys not in (
+        (),
+        schema.key_columns,
     ):
         raise ValueError(f"{names} are not those of the RecordSchema: say them there")
+    return schema
 
 
 def _state_log(folder: Folder, mode: str, schema: RecordSchema | None) -> StateLog:

@@ -8,7 +8,7 @@ from cec_store.recovery_plans.outage import EQUAL, Outage
 from cec_store.recovery_plans.plans import Plan, checked_room, plan_of
 
 _TOLERANCE = 1e-6
-"""Of HiGHS, for what a constraint may exceed."""
+"""Amount by which HiGHS may exceed a constraint."""
 
 
 def optimum(outage: Outage, room: float, *, limit_s: float = 60.0) -> Plan:

@@ -96,7 +96,7 @@ class KeyFrame:
 
 @dataclass(frozen=True)
 class SortedRun:
-    """Where keys of one family stand in their order."""
+    """Place at which keys of one family stand in their order."""
 
     family: int
     byte: int

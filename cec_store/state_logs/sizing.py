@@ -34,8 +34,8 @@ _ROWS_FLOOR_BYTES = 4 << 20
 _DIRECTORY_KEYS_MIN = 1 << 20
 """Keys of a store that has key directories (KeyDirectories.scala)."""
 DIRECTORY_BYTES_PER_RECORD = 5
-"""Bytes of key directories for a record of the extent: a hash of four, and two bits twice. Keys that
-are kept in order, of which nothing is known here, add what they take compressed."""
+"""Bytes of key directories for a record of the extent: a hash of four, and two bits twice. Keys in
+order, of which nothing is known here, add what they take compressed."""
 HEAP_SHARE_OF_ROWS = 8
 """One in so many bytes of the heap is for rows and their index, unless `memory_bytes` says
 otherwise."""

@@ -153,12 +153,12 @@ ORDER = {
     """,
     "verbs.upkeep": "by_log by_reference",
     "verbs": """
-        arguments spark upkeep extent verify doctor dump state changes diff replay tail watch report
-        consumers trim reindex fork moving demo sizing fleet standby
+        arguments working_folder spark upkeep extent verify doctor dump state changes diff replay
+        tail watch report consumers trim reindex fork moving demo sizing fleet standby
     """,
     "verbs.spark": "session stored_state spark",
     "verbs.fleet": "stopping going_back checkpoints one_query monitor fleet",
-    "verbs.standby": "advise passive node nodes standby",
+    "verbs.standby": "factories advise passive node nodes standby",
     "verbs.sizing": "size",
 }
 RANKS = {

@@ -1,4 +1,4 @@
-"""What a function of the user's returns that a verb is given by name."""
+"""Products of functions of the user's that a verb is given by name."""
 
 from __future__ import annotations
 

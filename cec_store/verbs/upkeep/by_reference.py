@@ -49,9 +49,10 @@ def plan_reference_trims(
     queue, state = place.reference, place.reference.state
     offsets = None
     if before_us is not None:
-        found = {number: queue.offset_at(number, before_us) for number in queue.ends()}
-        ends = queue.ends().items()
-        offsets = {n: end if (offset := found[n]) is None else offset for n, end in ends}
+        offsets = {}
+        for number, end in queue.ends().items():
+            offset = queue.offset_at(number, before_us)
+            offsets[number] = end if offset is None else offset
     bounds = TrimBounds(offsets, keep, by)
     limit_of = limits(queue.store, state, bounds, now_us())
     needed = consumers_needs(queue.store, state, bounds)

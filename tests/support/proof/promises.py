@@ -60,7 +60,7 @@ _OF_README = {
     "returns how much a restart would have to read now": ("tests-plain",),
     "deletes rows that neither consumers nor a rebuild need": ("tests-plain", "crash-simulated"),
     "rebuilds the timestamp index": ("crash-index",),
-    "the records to read (by default twice the number of open windows)": (
+    "the records to read (by default twice the number of open windows, or 1,024 if that is more)": (
         "tests-plain", "bench-papers-cec",
     ),
     "both by a time, at the rates measured while running": ("tests-plain", "bench-spark-stores"),
