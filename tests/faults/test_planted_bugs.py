@@ -91,8 +91,10 @@ RUN_BUGS = {
     "compares_local_keys_by_their_length": IN_ORDER,
     "goes_on_where_the_last_key_was": WHILE_IT_CHANGES,
     "finds_no_key_that_begins_a_leaf": WHILE_IT_CHANGES,
+    "keeps_the_first_key_that_a_leaf_had": WHILE_IT_CHANGES,
     "leaves_moved_rows_where_they_were": WHILE_IT_CHANGES,
 }
+OF_RUNS = "keys in order come out of sorted runs, and no row is read"
 OF_FRAMES = "frames have the live rows of their part of a version, and no later times"
 DIRECTORY_BUGS = {
     "uses_a_directory_of_another_attempt": "a key directory of another attempt is not used",
@@ -100,6 +102,11 @@ DIRECTORY_BUGS = {
     "believes_any_file_of_keys": "keys of another log are not believed",
     "goes_on_from_a_damaged_directory": "no key directory goes on from one that is damaged",
     "has_the_hashes_of_other_frames": "rows of any lengths come out of the log as they were put",
+    "has_sorted_keys_of_the_rows_of_another_frame": OF_RUNS,
+    "has_dead_rows_in_order": OF_RUNS,
+    "has_a_family_that_is_in_order_in_part": (
+        "a family that is in order later has its keys read from the rows"
+    ),
     "has_the_live_rows_of_another_frame": OF_FRAMES,
     "has_the_time_of_one_of_two_zones": OF_FRAMES,
     "takes_one_of_the_keys_that_look_alike": (

@@ -98,7 +98,7 @@ class WebHdfsFileSystem(FileSystem):
             return Failure.PASSING
         # What a node says of itself: in standby, in safe mode, no nodes to write to.
         if type(error) is RuntimeError:
-            return Failure.PASSING
+            return Failure.OTHER if "quota" in str(error).lower() else Failure.PASSING
         return failure_of(error)
 
 
