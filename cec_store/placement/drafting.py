@@ -73,8 +73,13 @@ class Draft:
         self.held[group, copies[copies != NOWHERE]] = True
 
     def least_used(self, places: Bools) -> int:
-        """Return the least used of these nodes; the share with the group would order them alike."""
-        return int(np.argmin(np.where(places, self.used, np.inf)))
+        """Return the least used of these nodes; the share with the group would order them alike.
+
+        Of equally used ones it is the one with the fewest groups, so that no other group has to
+        leave it for its fair share.
+        """
+        used = np.where(places, self.used, np.inf)
+        return int(np.lexsort((self.layout.owned.sum(axis=0), used))[0])
 
     def relieve(self, node: int, most: float, reason: str, *, wholly: bool = False) -> bool:
         """Move groups away until the node is below a share, or ``wholly``; whether that was done.

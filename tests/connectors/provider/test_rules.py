@@ -81,6 +81,7 @@ RULES = (
     "two key directories are kept, and none of a segment that is gone",
     "a recovery time bounds what lies behind a key directory, and the extent no more",
     "keys in order come out of sorted runs, and no row is read",
+    "a segment that is forgotten takes its key directories with it",
     "a family that is in order later has its keys read from the rows",
     "no damaged byte of a sorted run is believed",
     "a load that is checked fails where a key directory says otherwise than the log",

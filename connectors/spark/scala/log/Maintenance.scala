@@ -55,9 +55,16 @@ private[cecstore] final class Maintenance(
     val gone = log.ids.filter(id => !kept(id) && (known.get(id).exists(_.newestVersion.nonEmpty) || id < firstKept))
     val now = fewAtATime(gone.toSeq, known)
     now.foreach(folder.delete)
+    if (now.nonEmpty) forgetDerived(now.toSet)
     if (now.nonEmpty) logInfo(
       s"cec: ${folder.location}: deleted ${now.size} of ${gone.length} segments that no version from $oldestKept on needs")
     now.size == gone.length
+  }
+
+  /** What was derived from segments that are gone: a store that writes no directories any more has nobody else who looks after them. */
+  private def forgetDerived(gone: Set[Long]): Unit = for (files <- folder.derivedFiles) {
+    val starts = gone.map(id => f"$id%020d-")
+    files.names().filter(name => starts(name.take(SegmentFolder.IdDigits + 1))).foreach(files.delete)
   }
 
   /** The oldest, with as many versions as Spark lets a run of maintenance delete, and at least one segment. */

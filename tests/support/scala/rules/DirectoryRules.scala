@@ -9,7 +9,7 @@ import scala.util.Using
 import org.apache.spark.sql.cecstore.CecLogException
 import org.apache.spark.sql.cecstore.format.{Blocks, Format, Rows, RowsSummary}
 import org.apache.spark.sql.cecstore.keys.{HashedRun, HashIndex, KeyIndex, KeyRun, OrderedIndex}
-import org.apache.spark.sql.cecstore.log.{Base, DerivedFiles, FrameAt, LoggedBytes, SegmentFolder, SegmentInput, SegmentWriter, StateLog}
+import org.apache.spark.sql.cecstore.log.{Base, DerivedFiles, FrameAt, LoggedBytes, Maintenance, SegmentFolder, SegmentInput, SegmentWriter, StateLog}
 import org.apache.spark.sql.cecstore.state.{ExtentTarget, Instance, KeyDirectories, LivePart, LiveRows, LiveState, LiveStretch, LoadRate, RowMemory, RowTime, SortedKeys, StateLoader, Zones}
 
 /** Key directories: what a load does with one, and with one that is damaged or does not lead there. */
@@ -31,6 +31,7 @@ object DirectoryRules {
     "a key directory that cannot be read once is used the next time, and an interrupt passes" -> once,
     "a row that cannot be read fails its batch by name, and the state is loaded anew" -> unreadable,
     "two key directories are kept, and none of a segment that is gone" -> kept,
+    "a segment that is forgotten takes its key directories with it" -> forgotten,
     "a recovery time bounds what lies behind a key directory, and the extent no more" -> recoveryTime,
     "keys in order come out of sorted runs, and no row is read" -> inOrder,
     "a family that is in order later has its keys read from the rows" -> inOrderLater,
@@ -59,10 +60,10 @@ object DirectoryRules {
   }
 
   /** A log of twelve versions, in which each key was put, some twice, and every fifth is gone. */
-  private final class Written(val folder: Path, ragged: Boolean, firstKey: Int = 0) {
+  private final class Written(val folder: Path, ragged: Boolean, firstKey: Int = 0, segmentBytes: Long = 1L << 24) {
     private val random = new Random(5)
     val segments: SegmentFolder = Logs.onDisk(folder)
-    private val writer = new SegmentWriter(segments, 1L << 24, false, false, 0, random, () => 5000000L)
+    private val writer = new SegmentWriter(segments, segmentBytes, false, false, 0, random, () => 5000000L)
     val instance = new Instance(StateLoader.empty(_ => false), Base.empty(0), writer, ExtentTarget(2.0, None, None), 1000, 1, () => 5000000L, 0, 0)
     var model = Map.empty[Int, Array[Byte]]
 
@@ -460,6 +461,21 @@ object DirectoryRules {
     }
     Files.write(file, whole)
     log.check("whole again", log.load().get)
+  }
+
+  /** By a store that writes none any more: nobody else looks after them. */
+  private def forgotten(setting: Setting): Unit = withSettings {
+    val log = new Written(Files.createDirectory(setting.folder.resolve("log")), ragged = false, segmentBytes = 32 << 10)
+    log.describe()
+    val first = filesOf(log.folder, "live").head
+    (1 to 30).foreach(n => log.next(Versions + n))
+    val maintenance = new Maintenance(log.segments, 32 << 10, 1, 10, -1)
+    maintenance.committed(log.instance.base, grows = true)
+    maintenance.forget()
+    Check.that("its segment is gone", !Files.exists(log.folder.resolve(first.getFileName.toString.take(20) + ".seg")))
+    Check.equal("files of key directories", filesOf(log.folder, "live").size + filesOf(log.folder, "keys").size, 0)
+    log.check("all", Using.resource(new StateLog(log.segments))(of =>
+      StateLoader.load(of, of.find(log.instance.base.version, None), _ => false, "test", RowMemory(0))))
   }
 
   private def checkedLoads(setting: Setting): Unit = withSettings {
