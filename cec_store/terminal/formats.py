@@ -152,10 +152,11 @@ class _Columns(_Writer):
     def write(self, batch: pa.RecordBatch) -> None:
         names, columns = zip(*flat_columns(batch), strict=True)
         right = [pa.types.is_integer(c.type) or pa.types.is_floating(c.type) for c in columns]
+        digits = [_DIGITS.get(column.type, 15) for column in columns]
         # A column "a.b" and the field b of a column a have one name.
         apart = [name if names.index(name) == n else f"{name} {n}" for n, name in enumerate(names)]
         for rows in _rows(pa.RecordBatch.from_arrays([*columns], apart)):
-            texts = [[_cell(value) for value in row.values()] for row in rows]
+            texts = [[*map(_cell, row.values(), digits)] for row in rows]
             if self._widths is None:
                 cells = zip(names, *texts, strict=True)
                 self._widths = [min(max(map(len, column)), _WIDTH_MAX) for column in cells]
@@ -174,11 +175,15 @@ class _Columns(_Writer):
         self._out.write(aligned(cells, self._widths, right) + "\n")
 
 
-def _cell(value: Any) -> str:
+_DIGITS = {pa.float16(): 3, pa.float32(): 7}
+"""Digits of a number that say all of it; of any other, 15."""
+
+
+def _cell(value: Any, digits: int) -> str:
     if value is None:
         return "–"
     if isinstance(value, float):
-        return f"{value:.15g}"
+        return f"{value:.{digits}g}"
     if isinstance(value, (dict, list)):
         value = json.dumps(finite(value), ensure_ascii=False)
     return printable(str(value))

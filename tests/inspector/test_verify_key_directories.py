@@ -12,13 +12,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from cec_store.format.checksum import crc32c
 from cec_store.inspector.damage.faults import Note
 from cec_store.inspector.verifying.log import verify
 from cec_store.inspector.verifying.results import Verification
 from cec_store.partitioned.murmur3 import hash_bytes
 from cec_store.state_logs.row_times import NEVER_US, NO_TIME_US, TimePlace
 from cec_store.storage.local import LocalFolder
-from support.places.key_directories import Said, SortedRow, murmur3, write_directory
+from support.places.key_directories import Said, SortedRow, murmur3, sealed, write_directory
 from support.places.state_logs import EMPTY, Commit, Writer
 
 PLACE = "value 1/2 us"
@@ -350,6 +351,32 @@ def test_directory_whose_key_file_was_replaced_is_passed_over(tmp_path: Path) ->
     assert found.is_sound
     keys.unlink()
     assert deep(folder).is_sound
+
+
+def test_a_key_file_that_is_none_behind_its_checksums_is_a_fault(tmp_path: Path) -> None:
+    """Every load refuses it, and nothing else says so."""
+    folder = LocalFolder(tmp_path)
+    name = write_directory(folder, a_log(folder)[-1], in_order=[2])
+    live = tmp_path / name
+    keys = live.with_suffix(".keys")
+    data = keys.read_bytes()
+    head_bytes = int.from_bytes(data[-20:-12], "little")
+    body, head = data[: -28 - head_bytes], data[-28 - head_bytes : -28]
+    other = sealed(b"CECK", head, body[:-1])
+    keys.write_bytes(other)
+    data = live.read_bytes()
+    was, now = keys_seal(body, head), keys_seal(body[:-1], head)
+    assert data.count(was) == 1
+    head_of_live = data[:-28].replace(was, now)
+    live.write_bytes(sealed(b"CECL", head_of_live))
+    (fault,) = deep(folder).faults
+    assert keys.name in fault.what
+    assert "bytes of hashes and sorted runs" in fault.what
+
+
+def keys_seal(body: bytes, head: bytes) -> bytes:
+    """What a live file says of a key file's checksums."""
+    return struct.pack("<II", crc32c(head), crc32c(body))
 
 
 def notes_of(found: Verification) -> list[str]:

@@ -77,10 +77,16 @@ def test_a_pipe_that_is_closed_ends_what_follows(verb: str, tmp_path: Path) -> N
 
 def test_a_table_has_every_column_and_every_digit() -> None:
     rows = pa.record_batch(
-        {"a.b": [1], "a": pa.array([{"b": 2}]), "n": [1234567.89], "big": [16777217.0]}
+        {
+            "a.b": [1],
+            "a": pa.array([{"b": 2}]),
+            "n": [1234567.89],
+            "big": [16777217.0],
+            "short": pa.array([0.1], pa.float32()),
+        }
     )
     out = io.StringIO()
     write_batches(iter([rows]), rows.schema, Format.TABLE, out)
     names, values = out.getvalue().splitlines()
-    assert names.split() == ["a.b", "a.b", "n", "big"]
-    assert values.split() == ["1", "2", "1234567.89", "16777217"]
+    assert names.split() == ["a.b", "a.b", "n", "big", "short"]
+    assert values.split() == ["1", "2", "1234567.89", "16777217", "0.1"]

@@ -113,11 +113,12 @@ def test_the_operator_is_asked_as_a_standby_asks_it(
     (tmp_path / "fails_later.py").write_text(
         "def late(): import found_late; return found_late.sort()\ndef asks(schema): return None\n"
     )
+    (tmp_path / "fails_at_once.py").write_text("import os; os.environ['NOT_SET_ANYWHERE']\n")
     (tmp_path / "found_late.py").write_text("from advised_operators import sort\n")
     late = document(queue, "--rate", 500, "--operator", "fails_later:late")
     assert by_scheme(late, "refused") == by_scheme(sort, "refused")
     for wrong in ("advised_operators:nothing", "advised_operators", "nowhere:sort",
-                  "fails_later:asks"):  # fmt: skip
+                  "fails_later:asks", "fails_at_once:any"):  # fmt: skip
         status, text = run(queue, "--operator", wrong)
         assert (status, "--operator" in text) == (2, True)
 

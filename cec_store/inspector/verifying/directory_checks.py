@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from cec_store.checkpoints.rebuild import frames_in_order, open_rows
 from cec_store.errors import CorruptLog
-from cec_store.format.columns import Ints, bytes_of, values_of
+from cec_store.format.columns import bytes_of, values_of
 from cec_store.format.schema import KEY, KIND, STATE
 from cec_store.inspector.damage.faults import Fault, Note
 from cec_store.log.frames import Frame
@@ -21,9 +21,12 @@ from cec_store.state_logs.directory_files import (
     KeyFrame,
     LiveFile,
     LivePart,
+    SortedRows,
     SortedRun,
     hashes_of,
     is_live_file,
+    is_of_key_directory,
+    problem_of,
     read_key_file,
     read_live_file,
     seal_of,
@@ -50,10 +53,22 @@ def check_directories(tree: StateTree) -> Iterator[Fault | Note]:
                 yield Note(path, 0, what)
                 continue
             problem = _Check(VersionReader(tree, last), live).problem()
-        except (CorruptLog, FileNotFoundError):
-            continue  # noted with the file; or maintenance has made a newer one
+        except FileNotFoundError:
+            continue  # maintenance has made a newer one
+        except CorruptLog as error:
+            problem = _behind_checksums(tree, error)
         if problem is not None:
             yield Fault("key-directory", path, 0, problem, True)
+
+
+def _behind_checksums(tree: StateTree, error: CorruptLog) -> str | None:
+    """Return what an error says of a file; ``None`` where its checksums fail, which is noted."""
+    name = error.path.rpartition("/")[2]
+    try:
+        is_noted = not is_of_key_directory(name) or problem_of(tree.folder, name) is not None
+    except FileNotFoundError:
+        return None
+    return None if is_noted else f"{name}: {error.reason}"
 
 
 def _frame_of(tree: StateTree, live: LiveFile) -> Frame | None:
@@ -76,8 +91,6 @@ class _Check:
         """Kinds and keys of the frames that were looked at, in the order of the log."""
         self._files: list[tuple[str, tuple[KeyFrame, ...], tuple[SortedRun, ...]]] = []
         """Names of the key files, oldest first, their frames and their sorted runs."""
-        self._first_offset = 0
-        """Offset of the first of these rows."""
 
     def problem(self) -> str | None:
         """The first thing that the log says otherwise."""
@@ -95,7 +108,6 @@ class _Check:
         if len(parts) < len(live.parts):
             return f"its key files have {len(parts)} frames, it speaks of {len(live.parts)}"
         parts = [part for part in parts if part[0].rows]
-        self._first_offset = parts[0][0].first_offset if parts else 0
         if [entry.first_offset for entry, _, _ in parts] != [f.header.first_offset for f in extent]:
             return "its frames are not those of the extent"
         for frame, (entry, hashes, part) in zip(extent, parts, strict=True):
@@ -113,7 +125,7 @@ class _Check:
         for named in live.key_files:
             seal = seal_of(folder, named.name)
             if not named.is_sealed_by(seal):
-                raise CorruptLog(f"{folder.path}/{named.name}", 0, "another file is named")
+                raise FileNotFoundError(named.name)  # another file stands there
             self._files.append((named.name, *read_key_file(folder, named.name, seal)))
         # Frames before the extent have numbers below 0.
         number = len(live.parts) - sum(len(frames) for _, frames, _ in self._files)
@@ -177,41 +189,44 @@ class _Check:
 
     def _problem_of_runs(self) -> str | None:
         """The first thing that is wrong with the keys that stand in their order."""
+        batches = iter(self._rows)
+        number = len(self._live.parts) - sum(len(frames) for _, frames, _ in self._files)
         for name, frames, runs in self._files:
-            starts = np.array([frame.first_offset for frame in frames], np.int64)
-            counts = np.array([frame.rows for frame in frames], np.int64)
-            seen = [np.empty(0, np.int64)]
-            for run in runs:
-                sorted_ = sorted_rows(self._lineage.folder, name, run)
-                if (sorted_.frames >= len(frames)).any():
-                    return f"{name} has sorted keys of frames that it has not"
-                if (sorted_.rows >= counts[sorted_.frames]).any():
-                    return f"{name} has sorted keys of rows that its frames have not"
-                offsets = starts[sorted_.frames] + sorted_.rows
-                problem = self._problem_of_order(sorted_.keys, offsets, run.family)
-                if problem is not None:
-                    return f"{name} {problem}"
-                seen.append(offsets)
-            every = np.concatenate(seen)
-            if len(np.unique(every)) < len(every):
-                return f"{name} has the sorted key of a row twice"
+            # The rows of each of its frames; None before the extent, and where it has none.
+            of_frames: list[pa.RecordBatch | None] = []
+            for frame in frames:
+                of_frames.append(next(batches) if number >= 0 and frame.rows else None)
+                number += 1
+            problem = self._problem_of_file(name, frames, runs, of_frames)
+            if problem is not None:
+                return f"{name} has {problem}"
         return None
 
-    def _problem_of_order(self, keys: pa.Array, offsets: Ints, family: int) -> str | None:
-        is_less = pc.less(keys[:-1], keys[1:]).to_numpy(zero_copy_only=False)
-        is_same = pc.equal(keys[:-1], keys[1:]).to_numpy(zero_copy_only=False)
-        if not (is_less | (is_same & (np.diff(offsets) > 0))).all():
-            return "has sorted keys that are in another order"
-        if not self._rows:
-            return None
-        is_here = offsets >= self._first_offset
-        at = pa.array(offsets[is_here] - self._first_offset)
-        table = pa.Table.from_batches(self._rows).column(KEY).combine_chunks()
-        families, stored = table.take(at).flatten()
-        if (values_of(families, "u2") != family).any():
-            return "has sorted keys of another family"
-        is_other = pc.not_equal(stored.cast(keys.type), keys.filter(pa.array(is_here)))
-        return "has other sorted keys than the log" if pc.any(is_other).as_py() else None
+    def _problem_of_file(
+        self,
+        name: str,
+        frames: tuple[KeyFrame, ...],
+        runs: tuple[SortedRun, ...],
+        of_frames: list[pa.RecordBatch | None],
+    ) -> str | None:
+        counts = np.array([frame.rows for frame in frames], np.int64)
+        seen = [np.empty(0, np.int64)]
+        for run in runs:
+            ordered = sorted_rows(self._lineage.folder, name, run)
+            if (ordered.frames >= len(frames)).any():
+                return "sorted keys of frames that it has not"
+            if (ordered.rows >= counts[ordered.frames]).any():
+                return "sorted keys of rows that its frames have not"
+            places = ordered.frames.astype(np.int64) << 32 | ordered.rows
+            is_less = pc.less(ordered.keys[:-1], ordered.keys[1:]).to_numpy(zero_copy_only=False)
+            is_same = pc.equal(ordered.keys[:-1], ordered.keys[1:]).to_numpy(zero_copy_only=False)
+            if not (is_less | (is_same & (np.diff(places) > 0))).all():
+                return "sorted keys that are in another order"
+            if (problem := _problem_of_keys(ordered, run.family, of_frames)) is not None:
+                return problem
+            seen.append(places)
+        every = np.concatenate(seen)
+        return "the sorted key of a row twice" if len(np.unique(every)) < len(every) else None
 
     def _problem_of_live(self, parts: Sequence[tuple[KeyFrame, LivePart]]) -> str | None:
         live = [entry.first_offset + part.live for entry, part in parts]
@@ -225,3 +240,21 @@ class _Check:
         if not len(odd):
             return None
         return f"{len(odd)} records, {odd[0]} first, are live in the log or in it, and not in both"
+
+
+def _problem_of_keys(
+    ordered: SortedRows, family: int, of_frames: list[pa.RecordBatch | None]
+) -> str | None:
+    """The first thing that is wrong with the keys of a run, which are compared frame by frame."""
+    by_frame = np.argsort(ordered.frames, kind="stable")
+    numbers, starts = np.unique(ordered.frames[by_frame], return_index=True)
+    for number, at in zip(numbers.tolist(), np.split(by_frame, starts[1:]), strict=True):
+        if (batch := of_frames[number]) is None:
+            continue
+        families, stored = batch.column(KEY).take(pa.array(ordered.rows[at])).flatten()
+        if (values_of(families, "u2") != family).any():
+            return "sorted keys of another family"
+        keys = ordered.keys.take(pa.array(at))
+        if pc.any(pc.not_equal(stored.cast(keys.type), keys)).as_py():
+            return "other sorted keys than the log"
+    return None

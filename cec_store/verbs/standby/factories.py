@@ -31,9 +31,15 @@ def product_of(name: str, make: Callable[[Any], Product], told: str = "") -> Pro
         factory: Any = reduce(getattr, function.split("."), import_module(module))
     except (ImportError, AttributeError, ValueError) as error:
         raise ValueError(f"{told}{name}: no such function: {error}") from error
+    except Exception as error:
+        raise ValueError(f"{told}{name}: {_failed(error)}") from error
     try:
         return make(factory)
     except CecError:
         raise
     except Exception as error:
-        raise ValueError(f"{told}{name}: it fails: {type(error).__name__}: {error}") from error
+        raise ValueError(f"{told}{name}: {_failed(error)}") from error
+
+
+def _failed(error: Exception) -> str:
+    return f"it fails: {type(error).__name__}: {error}"

@@ -140,7 +140,7 @@ def read_state_schema(operator_folder: FolderTree, store: str) -> StateSchema:
     stores = _stores_of(operator_folder)
     if store not in stores:
         is_join = not stores.keys().isdisjoint(JOIN_SIDES.values())
-        sides = " (of a join, read_state takes store='left' and store='right': what each side waits with)"
+        sides = " (read_state takes store='left' and store='right': what a join's sides wait with)"
         raise ValueError(
             f"{operator_folder.path}: no store {store!r}; there are {sorted(stores)}"
             f"{sides if is_join else ''}"

@@ -154,7 +154,9 @@ def _properties_in(path: Path) -> dict[str, str]:
     if not path.is_file():
         return {}
     # A backslash at the end of a line goes on in the next one, as in Java's properties.
-    text = re.sub(r"\\\r?\n[ \t]*", "", path.read_text(encoding="utf-8"))
+    # Not in a comment, and not behind two backslashes, which are one.
+    text = re.sub(r"(?m)^[ \t]*[#!].*$", "", path.read_text(encoding="utf-8"))
+    text = re.sub(r"(?<!\\)((?:\\\\)*)\\\r?\n[ \t]*", r"\1", text)
     lines = [line.strip() for line in text.splitlines()]
     pairs = [re.split(r"\s*[=:\s]\s*", line, maxsplit=1) for line in lines if line[:1] not in "#!"]
     return {pair[0]: pair[1] for pair in pairs if len(pair) == 2}

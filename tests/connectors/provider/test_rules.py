@@ -81,6 +81,8 @@ RULES = (
     "two key directories are kept, and none of a segment that is gone",
     "a recovery time bounds what lies behind a key directory, and the extent no more",
     "keys in order come out of sorted runs, and no row is read",
+    "keys in order that the heap has no room for are read from the rows",
+    "a key directory is due where a segment of the last one goes",
     "a segment that is forgotten takes its key directories with it",
     "a family that is in order later has its keys read from the rows",
     "no damaged byte of a sorted run is believed",

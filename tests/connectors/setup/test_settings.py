@@ -276,7 +276,7 @@ def test_a_file_of_properties_stands_in_place_of_sparks_defaults(
 ) -> None:
     (tmp_path / "spark-defaults.conf").write_text("spark.jars d.jar\nspark.x 1\n", "utf-8")
     own = tmp_path / "own.conf"
-    own.write_text("spark.jars /a.jar,\\\n  /b.jar\nspark.y 2\n", "utf-8")
+    own.write_text("# at C:\\\nspark.jars /a.jar,\\\n  /b.jar\nspark.y 2\n", "utf-8")
     words = form.format(own)
     settings = variables(
         tmp_path, SPARK_CONF_DIR=str(tmp_path), PYSPARK_SUBMIT_ARGS=f"{words} pyspark-shell"

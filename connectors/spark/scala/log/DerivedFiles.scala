@@ -19,6 +19,15 @@ private[cecstore] trait DerivedFiles {
 }
 
 private object DerivedFiles {
+  /** The kind of a file that says which rows are live; docs/format.md §16. */
+  val Live = "live"
+  private val Name = """(\d{20})-\d{20}\.(keys|live)""".r
+
+  /** The segment whose number a file of a key directory has, and its kind. */
+  def segmentOf(name: String): Option[(Long, String)] = name match {
+    case Name(id, kind) => id.toLongOption.map(_ -> kind)
+    case _ => None
+  }
   /** Of a file that is being written; a reader never sees it under its own name. */
   def partOf(name: String): String = s".$name-${UUID.randomUUID}$PartSuffix"
   def isPart(name: String): Boolean = name.startsWith(".") && name.endsWith(PartSuffix)

@@ -33,38 +33,48 @@ private[cecstore] final class Maintenance(
   def loaded(version: Long): Unit = newestVersion = math.max(newestVersion, version)
   def committed(base: Base, grows: Boolean): Unit = { newest = base; this.grows = grows; loaded(base.version) }
 
-  /** Delete segments whose versions are all too old and that no kept version's extent reaches. */
-  def forget(): Unit = tried("deleted") {
+  /** Delete segments whose versions are all too old and that no kept version's extent reaches; returns which. */
+  def forget(): Set[Long] = {
+    val gone = mutable.Set.empty[Long]
+    forget(gone)
+    gone.toSet
+  }
+
+  private def forget(gone: mutable.Set[Long]): Unit = tried("deleted") {
     OpenOutputs.ofProcess.leaveIdle()
     synchronized {
       val version = newestVersion
       val oldestKept = version - versionsToKeep
       if (oldestKept > 0 && version - forgottenAt >= math.max(1, versionsToKeep / 10)) {
         val sizes = folder.sizes()
-        if (Using.resource(new StateLog(folder, sizes.keys.toArray.sorted))(forget(_, sizes, oldestKept))) forgottenAt = version
+        if (Using.resource(new StateLog(folder, sizes.keys.toArray.sorted))(forget(_, sizes, oldestKept, gone))) forgottenAt = version
       }
     }
   }
 
   /** Whether nothing is left that could be deleted. */
-  private def forget(log: StateLog, sizes: Map[Long, Long], oldestKept: Long): Boolean = log.ids.isEmpty || {
+  private def forget(log: StateLog, sizes: Map[Long, Long], oldestKept: Long, deleted: mutable.Set[Long]): Boolean = log.ids.isEmpty || {
     val known = summaries.of(log, sizes, Option(newest))
     val kept = reachable(log, known, oldestKept)
     val firstKept = kept.minOption.getOrElse(throw log.reader(log.ids.last).damaged(0, s"no version from $oldestKept on is in it or before it"))
     // A segment without a whole version may be one that is just being born, unless newer ones stand behind it.
     val gone = log.ids.filter(id => !kept(id) && (known.get(id).exists(_.newestVersion.nonEmpty) || id < firstKept))
     val now = fewAtATime(gone.toSeq, known)
-    now.foreach(folder.delete)
-    if (now.nonEmpty) forgetDerived(now.toSet)
+    now.foreach { id => folder.delete(id); deleted += id }
+    if (now.nonEmpty) forgetDerived(log.ids.toSet -- now)
     if (now.nonEmpty) logInfo(
       s"cec: ${folder.location}: deleted ${now.size} of ${gone.length} segments that no version from $oldestKept on needs")
     now.size == gone.length
   }
 
-  /** What was derived from segments that are gone: a store that writes no directories any more has nobody else who looks after them. */
-  private def forgetDerived(gone: Set[Long]): Unit = for (files <- folder.derivedFiles) {
-    val starts = gone.map(id => f"$id%020d-")
-    files.names().filter(name => starts(name.take(SegmentFolder.IdDigits + 1))).foreach(files.delete)
+  /**
+   * Key directories of segments that are gone: a store that writes none any more has nobody else who looks after them. A directory
+   * that is left may name key files of such segments.
+   */
+  private def forgetDerived(left: Set[Long]): Unit = for (files <- folder.derivedFiles) {
+    val all = files.names().flatMap(name => DerivedFiles.segmentOf(name).map { case (id, kind) => (name, kind, left(id)) })
+    all.collect { case (name, DerivedFiles.Live, false) => name }.foreach(files.delete)
+    if (!all.exists { case (_, kind, isLeft) => kind == DerivedFiles.Live && isLeft }) all.collect { case (name, _, false) => name }.foreach(files.delete)
   }
 
   /** The oldest, with as many versions as Spark lets a run of maintenance delete, and at least one segment. */

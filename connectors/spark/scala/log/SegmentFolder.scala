@@ -49,7 +49,6 @@ private[cecstore] trait SegmentOutput extends Closeable {
 }
 
 private[cecstore] object SegmentFolder {
-  val IdDigits = 20
   def name(id: Long): String = f"$id%020d.seg"
   private val Name = """(\d{20})\.seg""".r
 

@@ -31,6 +31,8 @@ private[cecstore] final class KeyDirectories(
   private val due = new AtomicReference[Due]
   /** Offset up to which the newest directory counts that this process knows of. */
   @volatile private var describedUpto = 0L
+  /** The segments of the extent of that directory. */
+  @volatile private var segments = Set.empty[Long]
   /** Directories that could not be used: no other one goes on from them. */
   private val bad = ConcurrentHashMap.newKeySet[DirectoryName]
 
@@ -48,9 +50,13 @@ private[cecstore] final class KeyDirectories(
     if (last.header.openWindows < keysMin) None
     else {
       val made = newestThatLeadsTo(log, last) { (live, since) =>
-        val state = Using.Manager { use => loaded(log, live, keyFilesOf(live.keyFiles, use), memory) }.get
+        val (state, extent) = Using.Manager { use =>
+          val keys = keyFilesOf(live.keyFiles, use)
+          (loaded(log, live, keys, memory), framesOf(live, keys).map(_.place.segment).toSet)
+        }.get
         CatchUp.follow(state, since, s"the state of $store by its key directory")(_ => ())
         describedUpto = math.max(describedUpto, live.endOffset)
+        segments = extent
         used.incrementAndGet()
         (state, since.map(_.header.recordCount.toLong).sum)
       }
@@ -73,7 +79,9 @@ private[cecstore] final class KeyDirectories(
         val live = LiveFile.read(files.open(name.live))
         log.since(live.end.seq, last)(live.end.isAt).map(make(live, _))
       } catch {
-        case _: FileNotFoundException => None // who else has the store has made a newer one
+        case e: FileNotFoundException => // who else has the store has made a newer one
+          logInfo(s"cec: ${folder.location}: the key directory ${name.live} is passed over: ${e.getMessage} is gone")
+          None
         case e @ (_: CecLogException | _: IOException) if Interrupts.isOne(e) => throw e
         case e @ (_: CecLogException | _: IOException | _: BadFrame) =>
           // What could not be read this time may be sound.
@@ -185,6 +193,12 @@ private[cecstore] final class KeyDirectories(
     }
   }
 
+  /** These segments are gone: a directory whose rows stand in one of them may have to read it, so that another one is due. */
+  def forgotten(gone: Set[Long]): Unit = if (segments.exists(gone)) {
+    segments = Set.empty
+    describedUpto = 0
+  }
+
   /** Write the directory that is due, if one is. */
   def maintain(): Unit = synchronized(Option(due.getAndSet(null)).foreach(version => try write(version) catch {
     case NonFatal(e) =>
@@ -202,10 +216,12 @@ private[cecstore] final class KeyDirectories(
     val start = last.header.endOffset - last.header.extentRecords
     val newest = Using.resource(opened(name))(file => KeyFileOf(name, file.seal) -> file.frames)
     val all = (older :+ newest).dropWhile(_._2.lastOption.forall(_.rows.endOffset <= start))
-    val parts = rows.ofFrames(all.flatMap(_._2).map(_.rows).dropWhile(_.endOffset <= start))
+    val ofExtent = all.flatMap(_._2).dropWhile(_.rows.endOffset <= start)
+    val parts = rows.ofFrames(ofExtent.map(_.rows))
     files.create(name.live, LiveFile.encoded(LiveFile(DirectoryEnd.of(last), rows.openWindows, rows.endOffset, rows.timesOf, all.map(_._1), parts)))
     logInfo(s"cec: ${folder.location}: wrote the key directory ${name.live} of version ${base.version}")
     written.incrementAndGet()
+    segments = ofExtent.map(_.place.segment).toSet
     forget(log, name)
   }
 

@@ -22,10 +22,14 @@ private[state] final case class SortedRun(family: Int, blocks: Seq[SortedBlock])
   def storedBytes: Long = blocks.iterator.map(_.storedBytes.toLong).sum
 }
 
-/** Puts the keys of these families in order, frame by frame. Compressed, they are in the heap until they are written. */
+/**
+ * Puts the keys of these families in order, frame by frame. Compressed, they are in the heap until they are written; of more than
+ * the heap may have of them there are none, and loads read these keys from the rows.
+ */
 private[state] final class SortedRunsWriter(families: Set[Int]) {
   val runs = ArrayBuffer.empty[SortedRun]
   val blocks = ArrayBuffer.empty[Array[Byte]]
+  private var storedBytes = 0L
   private val unsorted = families.toSeq.sorted.map(new UnsortedKeys(_))
 
   /** Take the rows of the next frame, which has this number in the file. */
@@ -43,8 +47,13 @@ private[state] final class SortedRunsWriter(families: Set[Int]) {
   def finish(): Unit = unsorted.foreach(write)
 
   private def write(of: UnsortedKeys): Unit = {
-    val written = of.taken().map { case (block, stored) => blocks += stored; block }.toVector
-    if (written.nonEmpty) runs += SortedRun(of.family, written)
+    val written = of.taken()
+    storedBytes += written.iterator.map(_._1.storedBytes.toLong).sum
+    if (storedBytes > SortedKeys.storedBytesMax) { runs.clear(); blocks.clear() }
+    else if (written.nonEmpty) {
+      blocks ++= written.map(_._2)
+      runs += SortedRun(of.family, written.map(_._1).toVector)
+    }
   }
 }
 
@@ -143,6 +152,8 @@ private[cecstore] object SortedKeys {
   /** Of keys that are put in order together, and of rows in a block. Tests lower both. */
   @volatile private[cecstore] var unsortedBytesMax: Int = 16 << 20
   @volatile private[cecstore] var blockRowsMax: Int = 4096
+  /** Of compressed keys in the heap, in one run of maintenance. Tests lower it. */
+  @volatile private[cecstore] var storedBytesMax: Long = Runtime.getRuntime.maxMemory / 16
 
   /**
    * The index of a family, made of the sorted runs of all of its keys: no row is read. Raises BadFrame where they are not in order,

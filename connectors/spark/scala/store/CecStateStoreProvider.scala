@@ -300,7 +300,10 @@ class CecStateStoreProvider extends NewestProvider with Logging {
 
   override def doMaintenance(): Unit = { doSnapshotMaintenance(); doCleanupMaintenance() }
   override def doSnapshotMaintenance(): Unit = { maintenance.merge(); directories.foreach(_.maintain()) }
-  override def doCleanupMaintenance(): Unit = maintenance.forget()
+  override def doCleanupMaintenance(): Unit = {
+    val gone = maintenance.forget()
+    directories.foreach(_.forgotten(gone))
+  }
 
   override def supportedCustomMetrics: Seq[StateStoreCustomMetric] = {
     // The driver asks when it plans the query: the first moment to refuse settings that make no sense.

@@ -31,6 +31,8 @@ object DirectoryRules {
     "a key directory that cannot be read once is used the next time, and an interrupt passes" -> once,
     "a row that cannot be read fails its batch by name, and the state is loaded anew" -> unreadable,
     "two key directories are kept, and none of a segment that is gone" -> kept,
+    "keys in order that the heap has no room for are read from the rows" -> unsorted,
+    "a key directory is due where a segment of the last one goes" -> segmentsGo,
     "a segment that is forgotten takes its key directories with it" -> forgotten,
     "a recovery time bounds what lies behind a key directory, and the extent no more" -> recoveryTime,
     "keys in order come out of sorted runs, and no row is read" -> inOrder,
@@ -461,6 +463,36 @@ object DirectoryRules {
     }
     Files.write(file, whole)
     log.check("whole again", log.load().get)
+  }
+
+  /** Of more keys than the heap may have, none is in order, and the load reads them. */
+  private def unsorted(setting: Setting): Unit = withSmallRuns {
+    val before = SortedKeys.storedBytesMax
+    SortedKeys.storedBytesMax = 4000
+    val log = try writtenInOrder(setting) finally SortedKeys.storedBytesMax = before
+    val state = log.load().get
+    Check.that("it is in no order", state.inOrder.isEmpty)
+    state.order(1)
+    Check.equal("all keys", keysOf(state), sorted(log))
+  }
+
+  /** Segments go while no directory is due, of which the newest one has rows in one of them. */
+  private def segmentsGo(setting: Setting): Unit = withSettings {
+    val log = new Written(Files.createDirectory(setting.folder.resolve("log")), ragged = false, segmentBytes = 32 << 10)
+    val directories = log.directories()
+    (1 to 6).foreach { n => log.describe(directories); log.next(Versions + n) }
+    Check.that("it names several key files", filesOf(log.folder, "keys").size > 1)
+    val maintenance = new Maintenance(log.segments, 32 << 10, 1, 10, -1)
+    val refused = KeyDirectories.refused.get
+    for (n <- 1 to 20) {
+      log.next(Versions + 6 + n)
+      maintenance.committed(log.instance.base, grows = true)
+      directories.forgotten(maintenance.forget())
+      directories.committed(log.instance.base, log.instance.state, grows = true, ExtentTarget(2.0, None, None))
+      directories.maintain()
+      log.check(s"after $n versions", log.load(directories).get)
+    }
+    Check.equal("directories that could not be used", KeyDirectories.refused.get - refused, 0L)
   }
 
   /** By a store that writes none any more: nobody else looks after them. */
