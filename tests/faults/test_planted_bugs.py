@@ -91,7 +91,6 @@ RUN_BUGS = {
     "compares_local_keys_by_their_length": IN_ORDER,
     "goes_on_where_the_last_key_was": WHILE_IT_CHANGES,
     "finds_no_key_that_begins_a_leaf": WHILE_IT_CHANGES,
-    "keeps_the_first_key_that_a_leaf_had": WHILE_IT_CHANGES,
     "leaves_moved_rows_where_they_were": WHILE_IT_CHANGES,
 }
 OF_RUNS = "keys in order come out of sorted runs, and no row is read"

@@ -463,11 +463,10 @@ OF_KEY_RUNS = {
     ),
     "finds_no_key_that_begins_a_leaf": (
         "keys/OrderedIndex.scala",
-        "firstKey(leaves(i)), 0, leaves(i).first.length, key, from, from + length) <= 0",
-        "firstKey(leaves(i)), 0, leaves(i).first.length, key, from, from + length) < 0",
-    ),
-    "keeps_the_first_key_that_a_leaf_had": (
-        "keys/OrderedIndex.scala", "if (at == 0) leaf.first = null", "()"
+        "Arrays.compareUnsigned(firstKey(leaves(i)), 0, leaves(i).first.length, key, from, "
+        "from + length) <= 0",
+        "Arrays.compareUnsigned(firstKey(leaves(i)), 0, leaves(i).first.length, key, from, "
+        "from + length) < 0",
     ),
     "leaves_moved_rows_where_they_were": (
         "keys/OrderedIndex.scala",
@@ -503,15 +502,14 @@ OF_DIRECTORIES = {
         "state/KeyDirectories.scala", "rows.size - keys.map(_.frames.size).sum", "0"
     ),
     "has_sorted_keys_of_the_rows_of_another_frame": (
-        "state/SortedKeys.scala", "val number = first + frame", "val number = frame"
+        "state/SortedKeys.scala", "first + frame", "frame"
     ),
     "has_a_family_that_is_in_order_in_part": (
-        "state/KeyFile.scala",
-        "rowsOf.getOrElse(family, 0L) == runs.iterator.filter(_.family == family).map(_.rows).sum",
-        "runs.exists(_.family == family)",
+        "state/KeyDirectories.scala", "keys.forall(_.hasSorted(family))",
+        "keys.exists(_.hasSorted(family))",
     ),
     "has_dead_rows_in_order": (
-        "state/SortedKeys.scala", "if (number >= 0 && rows(number).isLive(row))", "if (number >= 0)"
+        "state/SortedKeys.scala", "number >= 0 && rows(number).isLive(row)", "number >= 0"
     ),
     "has_the_live_rows_of_another_frame": (
         "state/LiveRows.scala", "BitSet.valueOf(bits).get(from, from + count)",

@@ -442,7 +442,9 @@ object DirectoryRules {
     log.version(state => state.order(1))
     log.next(Versions + 2)
     log.describe()
+    val refused = KeyDirectories.refused.get
     val state = log.load().get
+    Check.equal("directories that could not be used", KeyDirectories.refused.get - refused, 0L)
     Check.that("it is in no order", state.inOrder.isEmpty)
     state.order(1)
     Check.equal("all keys", keysOf(state), sorted(log))
