@@ -18,16 +18,26 @@ private[cecstore] trait DerivedFiles {
   def delete(name: String): Unit
 }
 
-private object DerivedFiles {
-  /** The kind of a file that says which rows are live; docs/format.md §16. */
-  val Live = "live"
-  private val Name = """(\d{20})-\d{20}\.(keys|live)""".r
+/** The name of a file of a key directory: the segment and the number of the last frame of which it speaks. docs/format.md §16. */
+private[cecstore] final case class DirectoryName(segment: Long, seq: Long) {
+  def keys: String = text(DirectoryName.Keys)
+  def live: String = text(DirectoryName.Live)
+  private def text(suffix: String): String = f"$segment%020d-$seq%020d.$suffix"
+}
 
-  /** The segment whose number a file of a key directory has, and its kind. */
-  def segmentOf(name: String): Option[(Long, String)] = name match {
-    case Name(id, kind) => id.toLongOption.map(_ -> kind)
+private[cecstore] object DirectoryName {
+  /** Suffixes of files of keys, and of those that say which rows are live. */
+  val Keys = "keys"
+  val Live = "live"
+  private val Name = """(\d{20})-(\d{20})\.([a-z]+)""".r
+
+  def of(text: String, suffix: String): Option[DirectoryName] = text match {
+    case Name(segment, seq, `suffix`) => for (id <- segment.toLongOption; number <- seq.toLongOption) yield DirectoryName(id, number)
     case _ => None
   }
+}
+
+private object DerivedFiles {
   /** Of a file that is being written; a reader never sees it under its own name. */
   def partOf(name: String): String = s".$name-${UUID.randomUUID}$PartSuffix"
   def isPart(name: String): Boolean = name.startsWith(".") && name.endsWith(PartSuffix)

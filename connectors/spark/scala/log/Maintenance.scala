@@ -72,9 +72,11 @@ private[cecstore] final class Maintenance(
    * that is left may name key files of such segments.
    */
   private def forgetDerived(left: Set[Long]): Unit = for (files <- folder.derivedFiles) {
-    val all = files.names().flatMap(name => DerivedFiles.segmentOf(name).map { case (id, kind) => (name, kind, left(id)) })
-    all.collect { case (name, DerivedFiles.Live, false) => name }.foreach(files.delete)
-    if (!all.exists { case (_, kind, isLeft) => kind == DerivedFiles.Live && isLeft }) all.collect { case (name, _, false) => name }.foreach(files.delete)
+    val names = files.names()
+    def of(suffix: String): Seq[DirectoryName] = names.flatMap(DirectoryName.of(_, suffix))
+    val (kept, gone) = of(DirectoryName.Live).partition(name => left(name.segment))
+    gone.foreach(name => files.delete(name.live))
+    if (kept.isEmpty) of(DirectoryName.Keys).filterNot(name => left(name.segment)).foreach(name => files.delete(name.keys))
   }
 
   /** The oldest, with as many versions as Spark lets a run of maintenance delete, and at least one segment. */

@@ -10,7 +10,7 @@ import org.apache.spark.internal.Logging
 import org.apache.spark.sql.cecstore.CecLogException
 import org.apache.spark.sql.cecstore.format.{BadFrame, DamagedLog, Format, Interrupts, Rows}
 import org.apache.spark.sql.cecstore.keys.{HashedRun, KeyRun, OrderedIndex, RowsTable}
-import org.apache.spark.sql.cecstore.log.{Base, DerivedFiles, FrameAt, LoggedBytes, LoggedInputs, SegmentFolder, StateLog}
+import org.apache.spark.sql.cecstore.log.{Base, DerivedFiles, DirectoryName, FrameAt, LoggedBytes, LoggedInputs, SegmentFolder, StateLog}
 import org.apache.spark.unsafe.Platform
 
 /**
@@ -52,7 +52,8 @@ private[cecstore] final class KeyDirectories(
       val made = newestThatLeadsTo(log, last) { (live, since) =>
         val (state, extent) = Using.Manager { use =>
           val keys = keyFilesOf(live.keyFiles, use)
-          (loaded(log, live, keys, memory), framesOf(live, keys).map(_.place.segment).toSet)
+          val frames = framesOf(live, keys)
+          (loaded(log, live, keys, frames, memory), frames.map(_.place.segment).toSet)
         }.get
         CatchUp.follow(state, since, s"the state of $store by its key directory")(_ => ())
         describedUpto = math.max(describedUpto, live.endOffset)
@@ -70,7 +71,7 @@ private[cecstore] final class KeyDirectories(
         "stop the query and delete the files that end in .live: a start then reads the log, which is whole")
     }
 
-  private def names: Seq[DirectoryName] = files.names().flatMap(DirectoryName.of(_, LiveFile.Suffix)).sortBy(-_.seq)
+  private def names: Seq[DirectoryName] = files.names().flatMap(DirectoryName.of(_, DirectoryName.Live)).sortBy(-_.seq)
 
   /** What is made of the newest directory that leads to this frame, and of the frames behind it, oldest first. */
   private def newestThatLeadsTo[A](log: StateLog, last: FrameAt)(make: (LiveFile, Seq[FrameAt]) => A): Option[A] =
@@ -100,9 +101,9 @@ private[cecstore] final class KeyDirectories(
     file
   }
 
-  private def loaded(log: StateLog, live: LiveFile, keys: Seq[KeyFile], memory: RowMemory): LiveState = {
+  private def loaded(log: StateLog, live: LiveFile, keys: Seq[KeyFile], frames: Seq[KeyFrame], memory: RowMemory): LiveState = {
     val inputs = new LoggedInputs(folder)
-    val (rows, lazily) = memory.placing(rowsOf(log, framesOf(live, keys).zip(live.parts), inputs, memory))
+    val (rows, lazily) = memory.placing(rowsOf(log, frames.zip(live.parts), inputs, memory))
     val state = new LiveState(_ => false, 0, memory)
     val bringAll = () => if (fills) LoggedFill.bring(lazily.reverse)
     state.beginWith(live, rows, table => memory.placing(indexesOf(keys, rows, table, memory)), inputs, bringAll)
@@ -239,7 +240,7 @@ private[cecstore] final class KeyDirectories(
       try Some(name -> LiveFile.read(files.open(name.live))) catch { case _: IOException | _: BadFrame => None }
     }.take(Kept))
     val named = kept.map(_._1.live).toSet ++ kept.flatMap(_._2.keyFiles.map(_.name.keys))
-    def isOurs(file: String): Boolean = DirectoryName.of(file, LiveFile.Suffix).orElse(DirectoryName.of(file, KeyFile.Suffix)).nonEmpty
+    def isOurs(file: String): Boolean = DirectoryName.of(file, DirectoryName.Live).orElse(DirectoryName.of(file, DirectoryName.Keys)).nonEmpty
     files.names().filter(file => isOurs(file) && !named(file)).foreach(files.delete)
   }
 }

@@ -49,7 +49,6 @@ private[state] final class KeyFile(file: SealedFile) extends Closeable {
 }
 
 private[state] object KeyFile {
-  val Suffix = "keys"
   private val Magic = 0x4b434543 // CECK
 
   def open(input: SegmentInput): KeyFile = {

@@ -4,7 +4,7 @@ import java.nio.ByteBuffer
 import java.nio.charset.StandardCharsets.UTF_8
 import scala.util.Using
 import org.apache.spark.sql.cecstore.format.BadFrame
-import org.apache.spark.sql.cecstore.log.{FrameAt, SegmentInput}
+import org.apache.spark.sql.cecstore.log.{DirectoryName, FrameAt, SegmentInput}
 
 /** The frame at whose end the state of a directory stands. */
 private[state] final case class DirectoryEnd(segment: Long, byte: Long, seq: Long, runningCrc: Int, version: Long) {
@@ -14,22 +14,6 @@ private[state] final case class DirectoryEnd(segment: Long, byte: Long, seq: Lon
 private[state] object DirectoryEnd {
   def of(last: FrameAt): DirectoryEnd =
     DirectoryEnd(last.segment.id, last.byte, last.header.seq, last.runningCrc, last.header.inputUpto)
-}
-
-/** The name of a file of a key directory: the segment and the number of the last frame of which it speaks. */
-private[state] final case class DirectoryName(segment: Long, seq: Long) {
-  def keys: String = text(KeyFile.Suffix)
-  def live: String = text(LiveFile.Suffix)
-  private def text(suffix: String): String = f"$segment%020d-$seq%020d.$suffix"
-}
-
-private[state] object DirectoryName {
-  private val Name = """(\d{20})-(\d{20})\.([a-z]+)""".r
-
-  def of(text: String, suffix: String): Option[DirectoryName] = text match {
-    case Name(segment, seq, `suffix`) => for (id <- segment.toLongOption; number <- seq.toLongOption) yield DirectoryName(id, number)
-    case _ => None
-  }
 }
 
 /** A key file as a live file names it. */
@@ -45,7 +29,6 @@ private[state] final case class LiveFile(
     end: DirectoryEnd, openWindows: Long, endOffset: Long, timesOf: Option[String], keyFiles: Seq[KeyFileOf], parts: Seq[LivePart])
 
 private[state] object LiveFile {
-  val Suffix = "live"
   private val Magic = 0x4c434543 // CECL
 
   def encoded(live: LiveFile): Iterator[Array[Byte]] = SealedFile.encoded(Magic, Iterator.empty, () => head(live))

@@ -4,6 +4,7 @@ import java.util.{Arrays, PriorityQueue}
 import scala.collection.mutable.ArrayBuffer
 import org.apache.spark.sql.cecstore.format.{BadFrame, Format, Rows, ZstdFrames}
 import org.apache.spark.sql.cecstore.keys.{OrderedIndex, RowsTable}
+import org.apache.spark.unsafe.Platform
 
 /** A block of a sorted run: how many rows, and how long their keys and the stored block are. */
 private[state] final case class SortedBlock(rows: Int, keyBytes: Int, storedBytes: Int) {
@@ -122,7 +123,7 @@ private final class SortedCursor(file: KeyFile, run: SortedRun) {
   var raw = Array.emptyByteArray
   var keyAt, keyLength = 0
 
-  private def field(column: Int): Int = Format.littleEndian(raw).getInt((block.rows * column + row) * 4)
+  private def field(column: Int): Int = Platform.getInt(raw, Platform.BYTE_ARRAY_OFFSET + (block.rows * column + row) * 4L)
   def frame: Int = field(0)
   def rowInFrame: Int = field(1)
 
