@@ -374,6 +374,16 @@ def test_a_key_file_that_is_none_behind_its_checksums_is_a_fault(tmp_path: Path)
     assert "bytes of hashes and sorted runs" in fault.what
 
 
+def test_a_run_without_rows_is_no_fault(tmp_path: Path) -> None:
+    folder = LocalFolder(tmp_path)
+    write_directory(folder, a_log(folder)[-1], in_order(no_rows))
+    assert deep(folder).is_sound
+
+
+def no_rows(rows: list[SortedRow]) -> list[SortedRow]:
+    return []
+
+
 def keys_seal(body: bytes, head: bytes) -> bytes:
     """What a live file says of a key file's checksums."""
     return struct.pack("<II", crc32c(head), crc32c(body))

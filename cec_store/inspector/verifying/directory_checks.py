@@ -213,6 +213,8 @@ class _Check:
         seen = [np.empty(0, np.int64)]
         for run in runs:
             ordered = sorted_rows(self._lineage.folder, name, run)
+            if not len(ordered.rows):
+                continue
             if (ordered.frames >= len(frames)).any():
                 return "sorted keys of frames that it has not"
             if (ordered.rows >= counts[ordered.frames]).any():
