@@ -5,7 +5,7 @@ import scala.collection.mutable.ArrayBuffer
 
 /**
  * Keys in the order of their bytes, for families with prefix or range scans. References stand in leaves of up to
- * [[OrderedIndex.LeafMax]], one leaf after the other; their keys are read from the rows, so that a key takes about eleven bytes here.
+ * [[OrderedIndex.LeafMax]], one leaf after the other; their keys are read from the rows, so that a key takes about 17 bytes here.
  *
  * A scan sees what was there when it began, as RocksDB's do: a timer that is set while timers expire is for the next batch. While a
  * scan is under way each change notes what its key had before. One thread may scan while another one changes keys.
@@ -15,7 +15,7 @@ private[cecstore] final class OrderedIndex(rows: RowsTable) extends KeyIndex {
   import OrderedIndex._
 
   /** None is empty. */
-  private val leaves = ArrayBuffer.empty[Leaf]
+  private val leaves = ArrayBuffer.empty[KeyLeaf]
   private var size_ = 0
   private var slots = 0L
   /** How often references have got other places. */
@@ -29,36 +29,31 @@ private[cecstore] final class OrderedIndex(rows: RowsTable) extends KeyIndex {
   /** How many versions have ended. */
   private var versions = 0
   /** Where keys are whose rows get other places: see [[move]]. */
-  private val moves = ArrayBuffer.empty[(Leaf, Int, Long)]
+  private val moves = ArrayBuffer.empty[(KeyLeaf, Int, Long)]
 
   override def size: Int = synchronized(size_)
-  override def memoryBytes: Long = synchronized(slots * 8 + leaves.size * LeafBytes)
+  override def memoryBytes: Long = synchronized(slots * SlotBytes + leaves.size * LeafBytes)
 
   /** The number of the leaf, in the upper half, and the place in it; its complement where the key would have to be put in. */
-  private def placeOf(key: Array[Byte], from: Int, length: Int): Long = {
-    val leaf = math.max(0, lastWhere(leaves.size)(i => Arrays.compareUnsigned(firstKey(leaves(i)), 0, leaves(i).first.length, key, from, from + length) <= 0))
+  private def placeOf(key: Array[Byte], from: Int, length: Int, isHere: Boolean = false): Long = {
+    val leaf = math.max(0, lastLeaf(key, from, length))
     if (leaf == leaves.size) return ~0L
-    val in = leaves(leaf)
-    val at = lastWhere(in.count)(i => rows.compare(in.references(i), key, from, length) <= 0)
-    if (at >= 0 && rows.compare(in.references(at), key, from, length) == 0) leaf.toLong << 32 | at else ~(leaf.toLong << 32 | (at + 1))
+    val at = leaves(leaf).placeOf(key, from, length, isHere)
+    if (at >= 0) leaf.toLong << 32 | at else ~(leaf.toLong << 32 | ~at)
   }
 
-  /** The last of so many numbers of which it holds, if it holds of all before it; -1 if there is none. */
-  private def lastWhere(count: Int)(holds: Int => Boolean): Int = {
-    var (low, high) = (-1, count - 1)
+  /** The last leaf of which the keys may be at or below this one; -1 if there is none. */
+  private def lastLeaf(key: Array[Byte], from: Int, length: Int): Int = {
+    var (low, high) = (-1, leaves.size - 1)
     while (low < high) {
       val middle = (low + high + 1) >>> 1
-      if (holds(middle)) low = middle else high = middle - 1
+      val least = leaves(middle).least
+      if (Arrays.compareUnsigned(least, 0, least.length, key, from, from + length) <= 0) low = middle else high = middle - 1
     }
     low
   }
 
-  private def firstKey(leaf: Leaf): Array[Byte] = {
-    if (leaf.first == null) leaf.first = rows.of(leaf.references(0)).key(leaf.references(0).toInt)
-    leaf.first
-  }
-
-  private def leafOf(place: Long): Leaf = leaves((place >>> 32).toInt)
+  private def leafOf(place: Long): KeyLeaf = leaves((place >>> 32).toInt)
   private def referenceAt(place: Long): Long = leafOf(place).references(place.toInt)
 
   override def find(key: Array[Byte], from: Int, length: Int): Long = synchronized {
@@ -66,63 +61,62 @@ private[cecstore] final class OrderedIndex(rows: RowsTable) extends KeyIndex {
     if (place < 0) Absent else referenceAt(place)
   }
 
-  override def put(key: Array[Byte], from: Int, length: Int, reference: Long, replace: Boolean): Long = synchronized {
-    val place = placeOf(key, from, length)
+  override def put(key: Array[Byte], from: Int, length: Int, reference: Long, replace: Boolean): Long =
+    put(key, from, length, reference, replace, isHere = false)
+  override def swapKnown(key: Array[Byte], from: Int, length: Int, reference: Long): Long =
+    put(key, from, length, reference, replace = true, isHere = true)
+
+  private def put(key: Array[Byte], from: Int, length: Int, reference: Long, replace: Boolean, isHere: Boolean): Long = synchronized {
+    val place = placeOf(key, from, length, isHere)
     val old = if (place < 0) Absent else referenceAt(place)
     if (changes != null) note(Arrays.copyOfRange(key, from, from + length), old)
-    if (place < 0) insert(~place, reference) else if (replace) leafOf(place).references(place.toInt) = reference
+    if (place < 0) insert(~place, reference, key, from, length) else if (replace) leafOf(place).references(place.toInt) = reference
     old
   }
 
-  override def delete(key: Array[Byte], from: Int, length: Int): Unit = synchronized {
-    val place = placeOf(key, from, length)
+  override def delete(key: Array[Byte], from: Int, length: Int): Unit = delete(key, from, length, isHere = false)
+  override def deleteHeld(key: Array[Byte], from: Int, length: Int, held: Long): Unit = delete(key, from, length, isHere = true)
+
+  private def delete(key: Array[Byte], from: Int, length: Int, isHere: Boolean): Unit = synchronized {
+    val place = placeOf(key, from, length, isHere)
     if (place >= 0) {
       if (changes != null) note(Arrays.copyOfRange(key, from, from + length), referenceAt(place))
       remove(place)
     }
   }
 
-  private def insert(place: Long, reference: Long): Unit = {
+  private def insert(place: Long, reference: Long, key: Array[Byte], from: Int, length: Int): Unit = {
     val (number, at) = ((place >>> 32).toInt, place.toInt)
-    if (leaves.isEmpty) add(0, new Leaf(new Array[Long](LeafLeast), 0))
+    if (leaves.isEmpty) add(0, new KeyLeaf(rows, LeafLeast))
     val leaf = leaves(number)
-    if (leaf.count < LeafMax) into(leaf, at, reference)
+    if (leaf.count < LeafMax) resized(leaf)(leaf.insert(at, reference, key, from, length))
     else {
       // Keys that come in their order leave full leaves behind.
       val kept = if (number == leaves.size - 1 && at == leaf.count) leaf.count else leaf.count / 2
-      val rest = new Leaf(new Array[Long](LeafMax), leaf.count - kept)
-      System.arraycopy(leaf.references, kept, rest.references, 0, rest.count)
-      leaf.count = kept
-      if (at < kept) into(leaf, at, reference) else into(rest, at - kept, reference)
+      val rest = leaf.split(kept)
+      if (at < kept) leaf.insert(at, reference, key, from, length) else rest.insert(at - kept, reference, key, from, length)
       add(number + 1, rest)
     }
     size_ += 1
     structure += 1
   }
 
-  private def into(leaf: Leaf, at: Int, reference: Long): Unit = {
-    if (leaf.count == leaf.references.length) {
-      slots += leaf.count
-      leaf.references = Arrays.copyOf(leaf.references, leaf.count * 2)
-    }
-    System.arraycopy(leaf.references, at, leaf.references, at + 1, leaf.count - at)
-    leaf.references(at) = reference
-    leaf.count += 1
-    if (at == 0) leaf.first = null
+  /** Count the slots that the leaf then has more. */
+  private def resized(leaf: KeyLeaf)(change: => Unit): Unit = {
+    slots -= leaf.references.length
+    change
+    slots += leaf.references.length
   }
 
-  private def add(number: Int, leaf: Leaf): Unit = { leaves.insert(number, leaf); slots += leaf.references.length }
+  private def add(number: Int, leaf: KeyLeaf): Unit = { leaves.insert(number, leaf); slots += leaf.references.length }
   private def drop(number: Int): Unit = slots -= leaves.remove(number).references.length
 
   private def remove(place: Long): Unit = {
     val (number, leaf) = ((place >>> 32).toInt, leafOf(place))
-    leaf.count -= 1
-    System.arraycopy(leaf.references, place.toInt + 1, leaf.references, place.toInt, leaf.count - place.toInt)
-    if (place.toInt == 0) leaf.first = null
+    leaf.remove(place.toInt)
     if (leaf.count == 0) drop(number)
     else if (number + 1 < leaves.size && leaf.count + leaves(number + 1).count <= LeafMax / 4) {
-      val next = leaves(number + 1)
-      (0 until next.count).foreach(i => into(leaf, leaf.count, next.references(i)))
+      resized(leaf)(leaf.take(leaves(number + 1)))
       drop(number + 1)
     }
     size_ -= 1
@@ -134,7 +128,7 @@ private[cecstore] final class OrderedIndex(rows: RowsTable) extends KeyIndex {
    * before which nothing else is asked.
    */
   def willMove(key: Array[Byte], from: Int, length: Int, reference: Long): Unit = {
-    val place = placeOf(key, from, length)
+    val place = placeOf(key, from, length, isHere = true)
     moves += ((leafOf(place), place.toInt, reference))
   }
 
@@ -249,21 +243,18 @@ private[cecstore] object OrderedIndex {
   private val LeafLeast = 16
   /** Of a leaf that is made: there is room for those that come between. */
   private val LeafFilled = LeafMax * 3 / 4
-  /** Bytes of a leaf beside its references, about, with its first key. */
-  private val LeafBytes = 128
+  /** Of a reference, with the bytes of its key that stand beside it. */
+  private val SlotBytes = 12
+  /** Bytes of a leaf beside its references, about, with its least key. */
+  private val LeafBytes = 160
 
   /** By key: the numbers of its changes, ascending, and what it had before each. */
   private type Changes = TreeMap[Array[Byte], Vector[(Long, Long)]]
 
-  private final class Leaf(var references: Array[Long], var count: Int) {
-    /** The key of the first reference, so that only rows of one leaf are read to find a key; null until it is asked for. */
-    var first: Array[Byte] = null
-  }
-
   /** Makes an index of keys that come in order. */
   final class Builder(rows: RowsTable) {
     private val index = new OrderedIndex(rows)
-    private var leaf: Leaf = null
+    private var leaf: KeyLeaf = null
     private var last = Array.emptyByteArray
     private var lastLength = 0
 
@@ -273,12 +264,10 @@ private[cecstore] object OrderedIndex {
     def add(reference: Long, key: Array[Byte], from: Int, length: Int): Boolean = {
       if (size > 0 && Arrays.compareUnsigned(last, 0, lastLength, key, from, from + length) >= 0) return false
       if (leaf == null || leaf.count == LeafFilled) {
-        leaf = new Leaf(new Array[Long](LeafMax), 0)
-        leaf.first = Arrays.copyOfRange(key, from, from + length)
+        leaf = new KeyLeaf(rows, LeafMax)
         index.add(index.leaves.size, leaf)
       }
-      leaf.references(leaf.count) = reference
-      leaf.count += 1
+      leaf.insert(leaf.count, reference, key, from, length)
       index.size_ += 1
       if (last.length < length) last = new Array[Byte](math.max(length, last.length * 2))
       System.arraycopy(key, from, last, 0, length)
@@ -293,7 +282,7 @@ private[cecstore] object OrderedIndex {
   def of(rows: RowsTable, references: Array[Long]): OrderedIndex = {
     KeyOrder.sort(rows, references)
     val index = new OrderedIndex(rows)
-    references.grouped(LeafFilled).foreach(some => index.add(index.leaves.size, new Leaf(Arrays.copyOf(some, LeafMax), some.length)))
+    references.grouped(LeafFilled).foreach(some => index.add(index.leaves.size, KeyLeaf.of(rows, some, LeafMax)))
     index.size_ = references.length
     index
   }

@@ -178,12 +178,15 @@ private[cecstore] final class KeyDirectories(
 
   /** How many live rows each family has. */
   private def familySizes(rows: Seq[Rows]): Map[Int, Int] = {
-    val sizes = mutable.Map.empty[Int, Int].withDefaultValue(0)
+    val sizes = new Array[Int](1 << 16)
     rows.foreach { in =>
-      if (in.families == null) { if (in.liveCount > 0) sizes(Format.DefaultFamily) += in.liveCount }
-      else Iterator.iterate(in.nextLive(0))(row => in.nextLive(row + 1)).takeWhile(_ < in.count).foreach(row => sizes(in.family(row)) += 1)
+      if (in.families == null) sizes(Format.DefaultFamily) += in.liveCount
+      else {
+        var row = in.nextLive(0)
+        while (row < in.count) { sizes(in.family(row)) += 1; row = in.nextLive(row + 1) }
+      }
     }
-    sizes.toMap
+    sizes.indices.iterator.filter(sizes(_) > 0).map(family => family -> sizes(family)).toMap
   }
 
   private def add(rows: Rows, hashes: Array[Byte], family: Int, run: HashedRun): Unit = {

@@ -117,25 +117,25 @@ private final class SortedCursor(file: KeyFile, run: SortedRun) {
 
   private val blocks = run.blocks.iterator
   private var at = file.placeOf(run)
-  private var block = SortedBlock(0, 0, 0)
-  private var row = 0
+  private var rows, row = 0
+  /** Of each row of the block its frame, its number there, and the length of its key, one column after the other. */
+  private var columns = Array.emptyIntArray
   /** The block, and where the key of the row is in it. */
   var raw = Array.emptyByteArray
   var keyAt, keyLength = 0
 
-  private def field(column: Int): Int = Platform.getInt(raw, Platform.BYTE_ARRAY_OFFSET + (block.rows * column + row) * 4L)
-  def frame: Int = field(0)
-  def rowInFrame: Int = field(1)
+  def frame: Int = columns(row)
+  def rowInFrame: Int = columns(rows + row)
 
   /** Whether there is another row, which then is the one at hand. Raises BadFrame. */
   def next(): Boolean = {
     row += 1
     keyAt += keyLength
-    while (row >= block.rows) {
+    while (row >= rows) {
       if (!blocks.hasNext) return false
       take(blocks.next())
     }
-    keyLength = field(2)
+    keyLength = columns(2 * rows + row)
     if (keyLength < 0 || keyLength > raw.length - keyAt) throw new BadFrame("a block of sorted keys is shorter than they are")
     true
   }
@@ -143,9 +143,11 @@ private final class SortedCursor(file: KeyFile, run: SortedRun) {
   private def take(next: SortedBlock): Unit = {
     raw = ZstdFrames.inflate(file.read(at, next.storedBytes), next.rawBytes.toInt)
     at += next.storedBytes
-    block = next
+    rows = next.rows
     row = 0
-    keyAt = block.rows * RowBytes
+    keyAt = rows * RowBytes
+    columns = new Array[Int](keyAt / 4)
+    Platform.copyMemory(raw, Platform.BYTE_ARRAY_OFFSET, columns, Platform.INT_ARRAY_OFFSET, keyAt)
   }
 }
 
@@ -166,10 +168,12 @@ private[cecstore] object SortedKeys {
    */
   private[state] def index(table: RowsTable, family: Int, keys: Seq[KeyFile], rows: Seq[Rows], live: Int): OrderedIndex = {
     val merged = new PriorityQueue[Source]((a: Source, b: Source) => a.compare(b))
+    val ofFrames = rows.toArray
     var first = rows.size - keys.map(_.frames.size).sum
     keys.foreach { file =>
+      val counts = file.frames.map(_.rows.count).toArray
       file.runs.filter(_.family == family).foreach { run =>
-        val source = new Source(new SortedCursor(file, run), file, first, rows, family)
+        val source = new Source(new SortedCursor(file, run), counts, first, ofFrames, family)
         if (source.next()) merged.add(source)
       }
       first += file.frames.size
@@ -185,19 +189,24 @@ private[cecstore] object SortedKeys {
     made.result
   }
 
-  /** The live rows of a run. */
-  private final class Source(val cursor: SortedCursor, file: KeyFile, first: Int, rows: Seq[Rows], family: Int) {
+  /**
+   * The live rows of a run.
+   *
+   * @param counts of the rows of each frame of its file
+   * @param first where the first of these frames is in `ofFrames`
+   */
+  private final class Source(val cursor: SortedCursor, counts: Array[Int], first: Int, ofFrames: Array[Rows], family: Int) {
     var reference = 0L
 
     def next(): Boolean = {
       while (cursor.next()) {
         val (frame, row) = (cursor.frame, cursor.rowInFrame)
-        if (frame < 0 || frame >= file.frames.size || row < 0 || row >= file.frames(frame).rows.count) throw new BadFrame(
-          s"sorted keys speak of row $row of frame $frame")
+        if (frame < 0 || frame >= counts.length || row < 0 || row >= counts(frame)) throw new BadFrame(s"sorted keys speak of row $row of frame $frame")
         val number = first + frame
-        if (number >= 0 && rows(number).isLive(row)) {
-          if (rows(number).family(row) != family) throw new BadFrame(s"a sorted run of family $family has a row of another one")
-          reference = rows(number).reference(row)
+        if (number >= 0 && ofFrames(number).isLive(row)) {
+          val rows = ofFrames(number)
+          if (rows.family(row) != family) throw new BadFrame(s"a sorted run of family $family has a row of another one")
+          reference = rows.reference(row)
           return true
         }
       }

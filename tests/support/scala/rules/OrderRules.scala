@@ -14,7 +14,8 @@ import org.apache.spark.sql.cecstore.local.LocalSpace
 object OrderRules {
   val rules: Seq[(String, Setting => Unit)] = Seq(
     "keys that are put in order at once are in the order of their bytes" -> atOnce,
-    "keys in order are what a map has, and a scan of them what was there when it began" -> whileItChanges)
+    "keys in order are what a map has, and a scan of them what was there when it began" -> whileItChanges,
+    "keys in order are found whatever bytes they begin with, and in whatever order they come and go" -> ofManyBeginnings)
 
   /** Also where one begins with another, where many begin with the same bytes, and where their rows are in a local file. */
   private def atOnce(setting: Setting): Unit = for (seed <- 0 until 200) {
@@ -28,7 +29,7 @@ object OrderRules {
     val index = OrderedIndex.of(held.rows, references.clone)
     Check.equal(s"seed $seed", index.references.toVector, due)
     Check.equal("keys", index.size, keys.length)
-    Check.that("bytes a key", keys.length < 16 || index.memoryBytes <= 512 * 8 + 48 + keys.length * 12L)
+    Check.that("bytes a key", keys.length < 16 || index.memoryBytes <= 512 * 12 + 160 + keys.length * 18L)
     keys.zip(references).foreach { case (key, reference) => Check.equal("a key", index.find(key, 0, key.length), reference) }
     keys.foreach(key => index.delete(key, 0, key.length))
     Check.equal("what is left", (index.size, index.memoryBytes), (0, 0L))
@@ -92,6 +93,47 @@ object OrderRules {
     Check.equal(s"seed $seed: all", index.references.toVector, model.values.asScala.toVector)
     Check.equal("keys", index.size, model.size)
     model.forEach((key, reference) => Check.equal("a key", index.find(key, 0, key.length), reference))
+  }
+
+  /**
+   * Many leaves, which come apart and together; keys have much in common, then little, and one ends where others go on with zeros.
+   * A key that is known to be there is found as well.
+   */
+  private def ofManyBeginnings(setting: Setting): Unit = for (seed <- 0 until 60) {
+    val random = new Random(seed)
+    val beginnings = Seq.fill(1 + random.nextInt(4))(Array.fill(random.nextInt(20))(random.nextInt(3).toByte))
+    def ending: Array[Byte] = random.nextInt(3) match {
+      case 0 => new Array[Byte](random.nextInt(8))
+      case 1 => ByteBuffer.allocate(4).putInt(random.nextInt(2000)).array.reverse
+      case _ => ByteBuffer.allocate(12).putInt(random.nextInt(3)).putLong(random.nextInt(500)).array
+    }
+    val keys = Seq.fill(3000)(beginnings(random.nextInt(beginnings.size)) ++ ending).distinctBy(_.toSeq)
+    val inOrder = keys.sortWith((a, b) => KeyIndex.Unsigned.compare(a, b) < 0)
+    val held = new PutRows(setting, isLocal = seed % 2 == 1)
+    val references = held.put(keys).toArray
+    val of = keys.zip(references).map { case (key, reference) => key.toSeq -> reference }.toMap
+    val begun = references.take(random.nextInt(2) * random.nextInt(keys.size))
+    val index = OrderedIndex.of(held.rows, begun.clone)
+    val model = new TreeMap[Array[Byte], Long](KeyIndex.Unsigned)
+    begun.foreach(reference => model.put(held.keyOf(reference), reference))
+    def put(key: Array[Byte]): Unit = {
+      val was = model.containsKey(key)
+      val old = if (was && random.nextBoolean()) index.swapKnown(key, 0, key.length, of(key.toSeq)) else index.swap(key, 0, key.length, of(key.toSeq))
+      Check.equal("what it had", old, if (was) of(key.toSeq) else KeyIndex.Absent)
+      model.put(key, of(key.toSeq))
+    }
+    def remove(key: Array[Byte]): Unit = {
+      if (model.containsKey(key) && random.nextBoolean()) index.deleteHeld(key, 0, key.length, of(key.toSeq)) else index.delete(key, 0, key.length)
+      model.remove(key)
+    }
+    for (_ <- 0 until 4) {
+      val some = (random.nextInt(3) match { case 0 => inOrder; case 1 => inOrder.reverse; case _ => keys }).filter(_ => random.nextInt(4) > 0)
+      if (random.nextBoolean()) some.foreach(put) else some.foreach(remove)
+      Check.equal(s"seed $seed: all", index.references.toVector, model.values.asScala.toVector)
+      keys.foreach(key => Check.equal(s"seed $seed: a key", index.find(key, 0, key.length), model.getOrDefault(key, KeyIndex.Absent)))
+    }
+    keys.foreach(remove)
+    Check.equal("what is left", (index.size, index.memoryBytes), (0, 0L))
   }
 
   private def someKey(random: Random, least: Int): Array[Byte] =
