@@ -1,6 +1,7 @@
 package org.apache.spark.sql.cecstore.keys
 
 import java.util.Arrays
+import org.apache.spark.unsafe.Platform
 
 /**
  * References of keys that follow each other, in the order of their keys. Beside each stand four bytes of its key, behind those that all
@@ -167,9 +168,11 @@ private[keys] object KeyLeaf {
   }
 
   /** Four bytes from there on as a number without sign; zeros behind the end. */
-  private def wordOf(key: Array[Byte], from: Int, end: Int): Int = {
-    var (word, i) = (0, from)
-    while (i < from + WordBytes) { word = word << 8 | (if (i < end) key(i) & 0xff else 0); i += 1 }
-    word
-  }
+  private def wordOf(key: Array[Byte], from: Int, end: Int): Int =
+    if (from + WordBytes <= end) Integer.reverseBytes(Platform.getInt(key, Platform.BYTE_ARRAY_OFFSET + from.toLong))
+    else {
+      var (word, i) = (0, from)
+      while (i < from + WordBytes) { word = word << 8 | (if (i < end) key(i) & 0xff else 0); i += 1 }
+      word
+    }
 }
