@@ -52,6 +52,9 @@ RULES = (
     "an interrupt neither fails local files nor gets lost",
     "a local disk that is full fails the batch by name, and the next attempt goes on",
     "rows are in the heap up to memoryBytes, and in local files above",
+    "rows of a large version leave nothing in the heap that a local file may have",
+    "a state that another one takes the place of gives back its local room and its share of the "
+    "heap",
     "rows that went to a local file together stay until the last of them is gone",
     "an index of a table over a run has what a map has",
     "a scan of an index gives each key once, whatever is put and merged meanwhile",
@@ -61,6 +64,8 @@ RULES = (
     "an index that is made of hashes has each key",
     "keys that are put in order at once are in the order of their bytes",
     "keys in order are what a map has, and a scan of them what was there when it began",
+    "keys in order are found whatever bytes they begin with, and in whatever order they come and "
+    "go",
     "maintenance deletes nothing while a segment that is needed does not begin as one",
     "changes behind a damaged frame are not passed over",
     "a key directory of a lineage that was gone back to is kept",
@@ -86,6 +91,8 @@ RULES = (
     "a segment that is forgotten takes its key directories with it",
     "a family that is in order later has its keys read from the rows",
     "no damaged byte of a sorted run is believed",
+    "no segment stays open once the rows of a state were brought, nor where they could not be",
+    "a load passes over the keys once for all families that the heap has room for",
     "a load that is checked fails where a key directory says otherwise than the log",
 )
 

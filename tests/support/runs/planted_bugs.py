@@ -463,10 +463,17 @@ OF_KEY_RUNS = {
     ),
     "finds_no_key_that_begins_a_leaf": (
         "keys/OrderedIndex.scala",
-        "Arrays.compareUnsigned(firstKey(leaves(i)), 0, leaves(i).first.length, key, from, "
-        "from + length) <= 0",
-        "Arrays.compareUnsigned(firstKey(leaves(i)), 0, leaves(i).first.length, key, from, "
-        "from + length) < 0",
+        "Arrays.compareUnsigned(least, 0, least.length, key, from, from + length) <= 0",
+        "Arrays.compareUnsigned(least, 0, least.length, key, from, from + length) < 0",
+    ),
+    "keeps_words_behind_bytes_that_a_leaf_has_no_more_in_common": (
+        "keys/KeyLeaf.scala", "else words(i) >>> 8 * more", "else words(i)"
+    ),
+    "takes_a_look_alike_for_the_key_that_is_known_to_be_there": (
+        "keys/KeyLeaf.scala", "isHere && end == first + 1", "isHere"
+    ),
+    "takes_words_of_two_leaves_for_those_of_one": (
+        "keys/KeyLeaf.scala", "next.share(common)", "()"
     ),
     "leaves_moved_rows_where_they_were": (
         "keys/OrderedIndex.scala",
@@ -509,7 +516,7 @@ OF_DIRECTORIES = {
         "keys.exists(_.hasSorted(family))",
     ),
     "has_dead_rows_in_order": (
-        "state/SortedKeys.scala", "number >= 0 && rows(number).isLive(row)", "number >= 0"
+        "state/SortedKeys.scala", "number >= 0 && ofFrames(number).isLive(row)", "number >= 0"
     ),
     "has_the_live_rows_of_another_frame": (
         "state/LiveRows.scala", "BitSet.valueOf(bits).get(from, from + count)",

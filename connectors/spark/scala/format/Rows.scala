@@ -46,7 +46,7 @@ private[cecstore] final class Rows(val id: Int, rowsHint: Int, keyBytesHint: Int
   /** Of a row of those that [[lazily]] brings, so that none is read to be counted. */
   private var meanBytes = 0L
   /** Where the bytes are if not in the heap, and the addresses of keys, values and their ends there. */
-  private var extent: Extent = null
+  private var extent, endsExtent: Extent = null
   private var keysAt, valuesAt, keyEndsAt, valueEndsAt = 0L
   /** How many bytes of keys and values are there. */
   private var keyBytes, valueBytes = 0
@@ -210,9 +210,14 @@ private[cecstore] final class Rows(val id: Int, rowsHint: Int, keyBytesHint: Int
     dropEqualLengths()
   }
 
+  /** Bytes that [[movedTo]] takes out of the heap: keys and values, or the ends that rows have kept which were moved while they were put. */
+  def movableBytes: Long = if (isInHeap) usedBytes else endBytes(keyEnds) + endBytes(valueEnds)
+
   /** What [[movedTo]] needs to have in a local file, in this order: keys, values, and the ends of those that differ in length. */
-  def localParts: Seq[(AnyRef, Long)] = Seq[(AnyRef, Long)](
-    (keys, keyStart(count).toLong), (values, valueStart(count).toLong), (keyEnds, endBytes(keyEnds)), (valueEnds, endBytes(valueEnds)))
+  def localParts: Seq[(AnyRef, Long)] = {
+    val (keyBytes, valueBytes) = if (isInHeap) (keyStart(count), valueStart(count)) else (0, 0)
+    Seq[(AnyRef, Long)]((keys, keyBytes.toLong), (values, valueBytes.toLong), (keyEnds, endBytes(keyEnds)), (valueEnds, endBytes(valueEnds)))
+  }
 
   /** While rows are being put, their ends are asked for as they are. */
   private def endBytes(ends: Array[Int]): Long = if (ends == null || kinds != null) 0 else (count + 1) * 4L
@@ -242,11 +247,19 @@ private[cecstore] final class Rows(val id: Int, rowsHint: Int, keyBytesHint: Int
     moved.valueEnds = if (kinds == null) null else valueEnds
     moved.keys = null
     moved.values = null
-    moved.extent = extent
     moved.keyBytes = keyStart(count)
     moved.valueBytes = valueStart(count)
-    moved.keysAt = addresses(0)
-    moved.valuesAt = addresses(1)
+    if (isInHeap) {
+      moved.extent = extent
+      moved.keysAt = addresses(0)
+      moved.valuesAt = addresses(1)
+    } else {
+      moved.extent = this.extent
+      moved.extent.retain() // these rows let go of it when those take their place
+      moved.endsExtent = extent
+      moved.keysAt = keysAt
+      moved.valuesAt = valuesAt
+    }
     moved.keyEndsAt = addresses(2)
     moved.valueEndsAt = addresses(3)
     moved
@@ -256,6 +269,7 @@ private[cecstore] final class Rows(val id: Int, rowsHint: Int, keyBytesHint: Int
   def letGo(): Unit = {
     if (lazily != null) lazily.letGo()
     if (extent != null) extent.release()
+    if (endsExtent != null) endsExtent.release()
   }
 
   def summary: RowsSummary = RowsSummary(count, firstOffset, storedBytes, keyWidth, valueWidth, keyBytesUsed, valueBytesUsed)

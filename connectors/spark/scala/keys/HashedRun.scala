@@ -19,19 +19,24 @@ private[cecstore] final class HashedRun(rows: RowsTable, entries: Int, bytesMax:
   private val spread = RunLayout.spread(entries)
   private var layout = RunLayout.of(rows, spread, spread + Spare)
   private val width = layout.width
-  private val partSlots = math.min(spread, math.min(HashedRun.BytesMax, math.max(bytesMax, HashedRun.leastBytes)) / width).toInt
+  private val partSlots = math.min(spread, HashedRun.heapBytes(bytesMax) / width).toInt
   private var slots = new Array[Byte](bytesFor(partSlots + Spare))
   /** Entries whose hashes belong to the slots from here on are taken now; the first of them is the array's first. */
   private var from = 0
   private var until = 0
+  /** Entries of the first part have been added. */
+  private var hasBegun = false
 
   /** A reference is written as eight bytes, behind the last slot as well. */
   private def bytesFor(slots: Int): Int = Math.toIntExact(slots.toLong * width + 8)
 
+  /** Take the entries of the first part, or all if there is no other one, before [[written]] is called. */
+  def begin(): Unit = { until = partSlots; hasBegun = true }
+
   /**
    * The run. Raises an IOException where there is no room for it, and then takes up none.
    *
-   * @param addAll calls [[add]] for each entry; it is called once for each part of the slots
+   * @param addAll calls [[add]] for each entry; it is called once for each part of the slots, but for one that [[begin]] began
    */
   def written(space: LocalSpace)(addAll: () => Unit): KeyRun = try writtenOnce(space, addAll) catch { case NoSlot =>
     layout = layout.copy(slots = spread + behind)
@@ -52,7 +57,7 @@ private[cecstore] final class HashedRun(rows: RowsTable, entries: Int, bytesMax:
     while (until < spread) {
       from = until
       until = math.min(spread, from + partSlots)
-      addAll()
+      if (hasBegun) hasBegun = false else addAll()
       val slotsOfPart = until - from
       out.add(slots, slotsOfPart.toLong * width)
       // What is behind them comes first in the next part.
@@ -89,8 +94,17 @@ private[cecstore] final class HashedRun(rows: RowsTable, entries: Int, bytesMax:
 }
 
 private[cecstore] object HashedRun {
-  /** Of slots in the heap, whatever the limit. Tests lower it. */
-  @volatile private[cecstore] var leastBytes: Int = 1 << 20
+  /** Of slots in the heap, whatever the limit: a state with a directory has about so many. Tests lower it. */
+  @volatile private[cecstore] var leastBytes: Int = 16 << 20
   /** Of one array. */
   private val BytesMax = 1L << 30
+
+  /** How many bytes of slots are in the heap at once, where so many may be. */
+  def heapBytes(bytesMax: Long): Long = math.min(BytesMax, math.max(bytesMax, leastBytes))
+
+  /** What the slots of so many entries take. */
+  def slotBytes(rows: RowsTable, entries: Int): Long = {
+    val spread = RunLayout.spread(entries)
+    spread.toLong * RunLayout.of(rows, spread, spread + RunWriter.Spare).width
+  }
 }

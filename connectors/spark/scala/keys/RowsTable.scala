@@ -71,6 +71,9 @@ private[cecstore] final class RowsTable {
     Arrays.fill(table.asInstanceOf[Array[AnyRef]], id - base, table.length, null)
   }
 
+  /** Nobody reads any of them any more. */
+  def letGo(): Unit = table.foreach(rows => if (rows != null) rows.letGo())
+
   def localBytes: Long = table.iterator.filter(_ != null).map(_.localBytes).sum
 
   /** Bytes in the heap. */

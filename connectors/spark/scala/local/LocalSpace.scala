@@ -157,7 +157,7 @@ private[cecstore] final class LocalRoom(val extent: Extent, val address: Long, w
 /** One file, and which parts of it are free. */
 private final class SpaceFile(folder: File, bytes: Long, open: File => RandomAccessFile) {
   private val path = File.createTempFile("cec-rows-", ".local", folder).toPath
-  private val access = open(path.toFile)
+  private val access = try open(path.toFile) catch { case e: Throwable => Files.deleteIfExists(path); throw e }
   private val mapping: MappedByteBuffer = try {
     access.setLength(bytes)
     SpaceFile.mapped(path, bytes)

@@ -1,6 +1,7 @@
 package org.apache.spark.sql.cecstore.log
 
 import java.io.IOException
+import java.lang.ref.Cleaner
 import java.util.concurrent.atomic.{AtomicLong, AtomicLongArray}
 import org.apache.spark.sql.cecstore.CecLogException
 import org.apache.spark.sql.cecstore.format.{BadFrame, Blocks, BlockTable, DamagedLog, Format, FramePlace, ImagePlaces, LazyBytes, RowsSummary}
@@ -14,7 +15,7 @@ import org.apache.spark.unsafe.Platform
 private[cecstore] final class LoggedInputs(folder: SegmentFolder) {
   private val inputs = new OpenInputs(folder)
   @volatile private var hasFailed_ = false
-  LocalSpace.cleaner.register(this, LoggedInputs.closing(inputs))
+  LoggedInputs.cleaner.register(this, LoggedInputs.closing(inputs))
 
   def hasFailed: Boolean = hasFailed_
 
@@ -44,6 +45,8 @@ private[cecstore] final class LoggedInputs(folder: SegmentFolder) {
 }
 
 private object LoggedInputs {
+  /** With a thread of its own: a remote stream may take long to close, and local room is to be free meanwhile. */
+  private val cleaner = Cleaner.create()
   private def closing(inputs: OpenInputs): Runnable = () => inputs.close()
 }
 

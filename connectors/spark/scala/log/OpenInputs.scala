@@ -4,6 +4,7 @@ import java.io.{Closeable, FileNotFoundException}
 import java.nio.file.NoSuchFileException
 import java.util.{LinkedHashMap, Map => JavaMap}
 import scala.jdk.CollectionConverters._
+import scala.util.Using
 import org.apache.spark.sql.cecstore.CecLogException
 
 /** The segments that one reader of a log has open: a few at a time, however many it looks into. For one thread. */
@@ -38,8 +39,9 @@ private[log] final class OpenInputs(folder: SegmentFolder) extends Closeable {
   }
 
   override def close(): Unit = {
-    inputs.values.asScala.foreach(_.close())
+    val opened = inputs.values.asScala.toVector
     inputs.clear()
+    Using.Manager(use => opened.foreach(use(_))).get // where one fails, the others are closed all the same
   }
 }
 

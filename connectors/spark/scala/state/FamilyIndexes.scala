@@ -72,6 +72,12 @@ private[state] final class FamilyIndexes(rows: RowsTable, isOrdered: Int => Bool
     count()
   }
 
+  /** Nobody looks up keys any more. */
+  def letGo(): Unit = {
+    indexes.foreach(index => if (index != null) index.letGo())
+    share.run()
+  }
+
   private def count(): Unit = {
     var bytes = 0L
     indexes.foreach { case hashed: HashIndex => bytes += hashed.memoryBytes; case _ => }

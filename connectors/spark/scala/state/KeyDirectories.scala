@@ -162,15 +162,25 @@ private[cecstore] final class KeyDirectories(
     FamilyKeys(runsOf(hashed, keys, rows, table, memory), inOrder) // runs take local room: nothing may fail behind them
   }
 
+  /** Runs of hashes: of as many families together as the heap has room for, so that a pass over the keys serves them all. */
   private def runsOf(sizes: Map[Int, Int], keys: Seq[KeyFile], rows: Seq[Rows], table: RowsTable, memory: RowMemory): Map[Int, KeyRun] = {
     val runs = mutable.Map.empty[Int, KeyRun]
+    def addAll(to: Map[Int, HashedRun]): Unit = {
+      val byFamily = new Array[HashedRun](to.keys.max + 1)
+      to.foreach { case (family, run) => byFamily(family) = run }
+      var frame = rows.size - keys.map(_.frames.size).sum
+      keys.foreach(_.eachFrame { hashes => if (frame >= 0) add(rows(frame), hashes, byFamily); frame += 1 })
+    }
+    val bytesMax = HashedRun.heapBytes(memory.bytesMax / SlotsPart)
     try {
-      sizes.foreach { case (family, entries) =>
-        val run = new HashedRun(table, entries, memory.bytesMax / SlotsPart)
-        runs(family) = run.written(memory.space()) { () =>
-          var frame = rows.size - keys.map(_.frames.size).sum
-          keys.foreach(_.eachFrame { hashes => if (frame >= 0) add(rows(frame), hashes, family, run); frame += 1 })
-        }
+      var left = sizes.toSeq.sortBy(_._2)
+      while (left.nonEmpty) {
+        val slotBytes = left.map { case (_, entries) => HashedRun.slotBytes(table, entries) }.scanLeft(0L)(_ + _).tail
+        val (some, others) = left.splitAt(math.max(1, slotBytes.count(_ <= bytesMax)))
+        left = others
+        val made = some.map { case (family, entries) => family -> new HashedRun(table, entries, bytesMax) }.toMap
+        if (made.size > 1) { made.values.foreach(_.begin()); addAll(made) }
+        made.foreach { case (family, run) => runs(family) = run.written(memory.space())(() => addAll(Map(family -> run))) }
       }
       runs.toMap
     } catch { case e: Throwable => runs.values.foreach(_.letGo()); throw e }
@@ -189,10 +199,12 @@ private[cecstore] final class KeyDirectories(
     sizes.indices.iterator.filter(sizes(_) > 0).map(family => family -> sizes(family)).toMap
   }
 
-  private def add(rows: Rows, hashes: Array[Byte], family: Int, run: HashedRun): Unit = {
+  private def add(rows: Rows, hashes: Array[Byte], byFamily: Array[HashedRun]): Unit = {
     var row = rows.nextLive(0)
     while (row < rows.count) {
-      if (rows.family(row) == family) run.add(Platform.getInt(hashes, Platform.BYTE_ARRAY_OFFSET + row * 4L), rows.reference(row))
+      val family = rows.family(row)
+      val run = if (family < byFamily.length) byFamily(family) else null
+      if (run != null) run.add(Platform.getInt(hashes, Platform.BYTE_ARRAY_OFFSET + row * 4L), rows.reference(row))
       row = rows.nextLive(row + 1)
     }
   }
@@ -286,8 +298,9 @@ private object LoggedFill extends Logging {
   def bring(newestFirst: Seq[LoggedBytes]): Unit = {
     val frames = newestFirst.map(new java.lang.ref.WeakReference(_))
     def held = frames.iterator.flatMap(frame => Option(frame.get))
-    thread.execute(() => try { if (held.forall(_.bringAll())) held.take(1).foreach(_.closeInputs()) } catch {
-      case e: CecLogException => logWarning(s"cec: rows of a state could not be read: ${e.getMessage}")
-    })
+    thread.execute(() => try {
+      // Frames that are over bring nothing, and those behind them are wanted all the same.
+      try held.foreach(_.bringAll()) finally held.take(1).foreach(_.closeInputs())
+    } catch { case NonFatal(e) => logWarning(s"cec: rows of a state could not be read: ${e.getMessage}") })
   }
 }

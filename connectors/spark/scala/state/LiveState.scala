@@ -342,6 +342,9 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
     found != Absent && java.util.Arrays.equals(other.rowsOf(found).value(found.toInt), in.value(row))
   }
 
+  /** Nobody uses this state any more: what it has in local files and counts in the heap is free at once. */
+  private[cecstore] def letGo(): Unit = { rows.letGo(); index.letGo(); heap.letGo() }
+
   /** Whether rows could not be read from the log: what asked for them may have been half done. */
   def isBroken: Boolean = inputs != null && inputs.hasFailed
 

@@ -32,6 +32,8 @@ private[cecstore] object RowMemory {
   /** Rows that are about to be written together: the oldest are dropped first, and with them their extent. */
   private[state] val ExtentBytes: Long = 4L << 20
   private[state] val held = new AtomicLong
+  /** Bytes of rows and indexes that all states of this process have in the heap. */
+  private[cecstore] def heldBytes: Long = held.get
   val Default: RowMemory = RowMemory(DefaultBytes)
 
   /** What one state holds, counted with those of all others until it is gone. */
@@ -49,11 +51,14 @@ private[state] final class HeapParts(rows: RowsTable, memory: RowMemory) {
   private val share = new RowMemory.Share
   LocalSpace.cleaner.register(this, share)
 
-  def addNewest(part: Rows): Unit = if (part.isInHeap) { parts.addLast(part); share.add(part.usedBytes) }
-  def addOldest(part: Rows): Unit = if (part.isInHeap) { parts.addFirst(part); share.add(part.usedBytes) }
+  def addNewest(part: Rows): Unit = if (part.movableBytes > 0) { parts.addLast(part); share.add(part.movableBytes) }
+  def addOldest(part: Rows): Unit = if (part.movableBytes > 0) { parts.addFirst(part); share.add(part.movableBytes) }
 
   /** Those are gone. */
-  def dropBelow(id: Int): Unit = while (!parts.isEmpty && parts.peekFirst.id < id) share.add(-parts.pollFirst().usedBytes)
+  def dropBelow(id: Int): Unit = while (!parts.isEmpty && parts.peekFirst.id < id) share.add(-parts.pollFirst().movableBytes)
+
+  /** The state is gone. */
+  def letGo(): Unit = { parts.clear(); share.run() }
 
   /**
    * Put all into local files, if the heap holds too much. What does not get there stays as it is.
@@ -70,9 +75,9 @@ private[state] final class HeapParts(rows: RowsTable, memory: RowMemory) {
   /** As many of the oldest as one extent should have. */
   private def moveSome(): Unit = {
     var bytes = 0L
-    val some = parts.asScala.takeWhile { part => val isRoom = bytes < RowMemory.ExtentBytes; bytes += part.usedBytes; isRoom }.toVector
+    val some = parts.asScala.takeWhile { part => val isRoom = bytes < RowMemory.ExtentBytes; bytes += part.movableBytes; isRoom }.toVector
     moved(some)
-    some.foreach(_ => share.add(-parts.pollFirst().usedBytes))
+    some.foreach(_ => share.add(-parts.pollFirst().movableBytes))
   }
 
   private def moved(some: Seq[Rows]): Seq[Rows] = {

@@ -118,6 +118,7 @@ class CecStateStoreProvider extends NewestProvider with Logging {
   override def close(): Unit = {
     LoadRate.stores.decrementAndGet()
     val kept = pool.close()
+    if (replicas.isEmpty) kept.foreach(_.state.letGo())
     replicas.foreach { case (host, store) => host.closed(store, kept) }
   }
 

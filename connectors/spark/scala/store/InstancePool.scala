@@ -59,8 +59,8 @@ private[cecstore] final class InstancePool(folder: SegmentFolder) extends Loggin
     if (isLast) givenBack(owner, instance) else null
   })
 
-  /** Close the stream of one that is not kept: that may take long, so not under the lock. */
-  private def end(left: Instance): Unit = if (left != null) left.close()
+  /** Let go of one that is not kept: to close its stream may take long, so not under the lock. */
+  private def end(left: Instance): Unit = if (left != null) try left.close() finally left.state.letGo()
 
   /** The instance that is not wanted any more, if any. */
   private def givenBack(owner: Long, instance: Instance): Instance = {

@@ -3,13 +3,14 @@ package org.apache.spark.sql.cecstore.testing
 import java.io.RandomAccessFile
 import java.nio.file.{Files, Path}
 import java.util.Random
+import java.util.concurrent.atomic.AtomicInteger
 
 import scala.util.Using
 
 import org.apache.spark.sql.cecstore.CecLogException
 import org.apache.spark.sql.cecstore.format.{Blocks, Format, Rows, RowsSummary}
 import org.apache.spark.sql.cecstore.keys.{HashedRun, HashIndex, KeyIndex, KeyRun, OrderedIndex}
-import org.apache.spark.sql.cecstore.log.{Base, DerivedFiles, FrameAt, LoggedBytes, Maintenance, SegmentFolder, SegmentInput, SegmentWriter, StateLog}
+import org.apache.spark.sql.cecstore.log.{Base, DerivedFiles, FrameAt, LoggedBytes, Maintenance, SegmentFolder, SegmentInput, SegmentOutput, SegmentWriter, StateLog}
 import org.apache.spark.sql.cecstore.state.{ExtentTarget, Instance, KeyDirectories, LivePart, LiveRows, LiveState, LiveStretch, LoadRate, RowMemory, RowTime, SortedKeys, StateLoader, Zones}
 
 /** Key directories: what a load does with one, and with one that is damaged or does not lead there. */
@@ -38,6 +39,8 @@ object DirectoryRules {
     "keys in order come out of sorted runs, and no row is read" -> inOrder,
     "a family that is in order later has its keys read from the rows" -> inOrderLater,
     "no damaged byte of a sorted run is believed" -> damagedRuns,
+    "no segment stays open once the rows of a state were brought, nor where they could not be" -> closed,
+    "a load passes over the keys once for all families that the heap has room for" -> onePass,
     "a load that is checked fails where a key directory says otherwise than the log" -> checkedLoads)
 
   private val Keys = 3000
@@ -376,6 +379,89 @@ object DirectoryRules {
     Check.that("it is found at no version", !instance.moveTo(Versions.toLong, None))
     Files.write(file, whole)
     log.check("loaded anew", log.load().get)
+  }
+
+  /** The log's folder, of which segments are counted that are open, and in which a thread may be let read no more. */
+  private final class Watched(folder: SegmentFolder) {
+    val opened = new AtomicInteger
+    @volatile var refuses = Option.empty[String]
+
+    val segments: SegmentFolder = new SegmentFolder {
+      override def location: String = folder.location
+      override def list(): Array[Long] = folder.list()
+      override def sizes(): Map[Long, Long] = folder.sizes()
+      override def create(id: Long, bytes: Iterator[Array[Byte]], sync: Boolean): SegmentOutput = folder.create(id, bytes, sync)
+      override def delete(id: Long): Unit = folder.delete(id)
+      override def open(id: Long): SegmentInput = {
+        val input = folder.open(id)
+        opened.incrementAndGet()
+        new SegmentInput {
+          override def size: Long = input.size
+          override def read(from: Long, length: Int): Array[Byte] =
+            if (refuses.contains(Thread.currentThread.getName)) throw new java.io.IOException("503 Slow Down") else input.read(from, length)
+          override def close(): Unit = { opened.decrementAndGet(); input.close() }
+        }
+      }
+    }
+  }
+
+  private def closed(setting: Setting): Unit = withSettings {
+    val log = new Written(Files.createDirectory(setting.folder.resolve("log")), ragged = false)
+    log.describe()
+    KeyDirectories.fills = true
+    for (refuses <- Seq(None, Some("cec-rows"))) {
+      val watched = new Watched(log.segments)
+      val state = log.load(new KeyDirectories(watched.segments, log.segments.derivedFiles.get, "test")).get
+      state.find(1, key(700), 0, 12)
+      Check.that("a segment is open that a task has asked for a row", watched.opened.get > 0)
+      watched.refuses = refuses
+      state.bringRows()
+      val deadline = System.nanoTime() + 20000000000L
+      while (watched.opened.get > 0 && System.nanoTime() < deadline) Thread.sleep(5)
+      Check.equal(s"segments that stay open, where $refuses cannot read", watched.opened.get, 0)
+      watched.refuses = None
+      log.check("all the same", state)
+    }
+  }
+
+  private def onePass(setting: Setting): Unit = withSettings {
+    val log = new Written(Files.createDirectory(setting.folder.resolve("log")), ragged = false)
+    log.version(state => (2 to 9).foreach(family => (0 until 20 * family).foreach(n => state.put(family, key(n), 0, 12, key(n), 0, 12))))
+    log.describe()
+    val files = log.segments.derivedFiles.get
+    var keyBytes = 0L
+    val counted = new DerivedFiles {
+      override def names(): Seq[String] = files.names()
+      override def create(name: String, parts: Iterator[Array[Byte]]): Unit = files.create(name, parts)
+      override def delete(name: String): Unit = files.delete(name)
+      override def open(name: String): SegmentInput = {
+        val input = files.open(name)
+        new SegmentInput {
+          override def size: Long = input.size
+          override def read(from: Long, length: Int): Array[Byte] = {
+            val bytes = input.read(from, length)
+            if (name.endsWith(".keys")) keyBytes += bytes.length
+            bytes
+          }
+          override def close(): Unit = input.close()
+        }
+      }
+    }
+    def loaded(leastBytes: Int): Double = {
+      HashedRun.leastBytes = leastBytes
+      keyBytes = 0
+      val state = log.load(new KeyDirectories(log.segments, counted, "test")).get
+      log.check(s"with $leastBytes bytes", state)
+      for (family <- 2 to 9; n <- 0 until 20 * family + 5) {
+        val reference = state.find(family, key(n), 0, 12)
+        Check.equal("a key of another family", reference != KeyIndex.Absent, n < 20 * family)
+        if (n < 20 * family) Check.equal("its value", state.rowsOf(reference).value(reference.toInt).toSeq, key(n).toSeq)
+      }
+      keyBytes.toDouble / filesOf(log.folder, "keys").map(Files.size).sum
+    }
+    val (once, often) = (loaded(1 << 20), loaded(200))
+    Check.that(s"key files are read $once times", once < 2.5)
+    Check.that(s"key files are read $often times, with little room", often > 20)
   }
 
   private def kept(setting: Setting): Unit = withSettings {

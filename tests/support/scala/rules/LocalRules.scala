@@ -7,9 +7,11 @@ import java.util.{Arrays, Random}
 import scala.collection.mutable.ArrayBuffer
 
 import org.apache.spark.sql.cecstore.CecLogException
+import org.apache.spark.sql.cecstore.format.Rows
 import org.apache.spark.sql.cecstore.local.{Extent, LocalSpace}
 import org.apache.spark.sql.cecstore.log.{Base, SegmentWriter, StateLog}
 import org.apache.spark.sql.cecstore.state.{ExtentTarget, Instance, LiveState, RowMemory, StateLoader}
+import org.apache.spark.sql.cecstore.store.InstancePool
 import org.apache.spark.unsafe.Platform
 
 /** Local files for rows that the heap has no room for. */
@@ -24,6 +26,8 @@ object LocalRules {
     "an interrupt neither fails local files nor gets lost" -> interrupted,
     "a local disk that is full fails the batch by name, and the next attempt goes on" -> full,
     "rows are in the heap up to memoryBytes, and in local files above" -> limits,
+    "rows of a large version leave nothing in the heap that a local file may have" -> large,
+    "a state that another one takes the place of gives back its local room and its share of the heap" -> replaced,
     "rows that went to a local file together stay until the last of them is gone" -> together)
 
   private val FileBytes = 1L << 20
@@ -186,6 +190,65 @@ object LocalRules {
     }
     Check.that("rows are in local files", local.writtenBytes > (1 << 20))
     Check.that(s"${local.usedBytes} of ${local.writtenBytes} bytes in use", local.usedBytes < local.writtenBytes / 2)
+  }
+
+  /** They are moved while the version is made, and where they end only once it is over. */
+  private def large(setting: Setting): Unit = {
+    val local = new LocalSpace(Seq(setting.folder.toFile), FileBytes)
+    val state = StateLoader.empty(_ => false, RowMemory(0, () => local))
+    val partBytes = LiveState.partBytes
+    LiveState.partBytes = 4000
+    try {
+      state.begin()
+      (0 until 5000).foreach { n =>
+        val bytes = Array.fill(3 + n % 7)(n.toByte)
+        state.put(1, keyOf(n), 0, 4, bytes, 0, bytes.length)
+      }
+      state.markCommitted(state.compact().map(_ => 1), 1000)
+      state.begin()
+      def rows: Seq[Rows] = (0 until 5000).map(n => state.rowsOf(state.find(1, keyOf(n), 0, 4))).distinct
+      state.begin()
+      val bytes = rows.map(_.memoryBytes).sum
+      Check.that(s"${rows.size} parts take $bytes bytes of the heap", rows.size > 5 && rows.forall(!_.isInHeap) && bytes < 5000 + rows.size * 200)
+      (0 until 5000).foreach { n =>
+        val at = state.find(1, keyOf(n), 0, 4)
+        Check.equal(s"value $n", state.rowsOf(at).value(at.toInt).toSeq, Seq.fill(3 + n % 7)(n.toByte))
+      }
+      (0 until 5000).foreach(n => state.remove(1, keyOf(n), 0, 4))
+      state.markCommitted(state.compact().map(_ => 1), 1000)
+      state.begin()
+      state.markCommitted(state.compact().map(_ => 1), 1000)
+      state.begin()
+      Check.equal("bytes in files once all are gone", local.usedBytes, 0L)
+    } finally LiveState.partBytes = partBytes
+  }
+
+  private def keyOf(n: Int): Array[Byte] = java.nio.ByteBuffer.allocate(4).putInt(n).array
+
+  private def replaced(setting: Setting): Unit = {
+    val local = new LocalSpace(Seq(setting.folder.toFile), FileBytes)
+    val segments = Logs.onDisk(Files.createDirectory(setting.folder.resolve("log")))
+    val clock = () => 5000000L
+    def instance(seed: Long, memory: RowMemory): Instance = {
+      val writer = new SegmentWriter(segments, 1L << 20, false, false, 0, new Random(seed), clock)
+      val made = new Instance(StateLoader.empty(_ => false, memory), Base.empty(0), writer, ExtentTarget(2.0, None, None), 1000, 1, clock, 0, 0)
+      (1 to 3).foreach { version => made.begin(); (0 until 40).foreach(n => put(made.state, n + version, version.toByte)); made.commit(version) }
+      made.state.begin()
+      made
+    }
+    val pool = new InstancePool(segments)
+    val before = RowMemory.heldBytes
+    def leave(owner: Long, memory: RowMemory): Unit = {
+      val (made, _) = pool.take(owner, 99, None, isUsable = true)(instance(owner, memory))
+      pool.giveBack(owner, made, made.generation)
+    }
+    leave(1, RowMemory(0, () => local))
+    Check.that("one is in local files", local.usedBytes > 0)
+    leave(2, RowMemory(Long.MaxValue, () => local))
+    Check.equal("bytes in local files of the one that is replaced", local.usedBytes, 0L)
+    Check.that("another one is in the heap", RowMemory.heldBytes > before)
+    pool.close().foreach(_.state.letGo())
+    Check.that(s"${RowMemory.heldBytes - before} bytes are counted in the heap", RowMemory.heldBytes <= before)
   }
 
   private def limits(setting: Setting): Unit = {
