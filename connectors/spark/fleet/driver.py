@@ -8,6 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from threading import Event, Thread
 
 from cec_store.connectors.spark.fleet import recovery
@@ -149,6 +150,7 @@ class FleetDriver:
         asked = self._asked if asked is None else asked
         if not self._is_held():
             return
+        self._hear_of_hook()
         before = self._notes
         topology, rules = self._topology(), before.rules
         executors = self._engine.executors()
@@ -164,7 +166,11 @@ class FleetDriver:
         missing = self._seen_missing(len(executors), len(taken_away), now_s)
         self._notes = replace(before, situation=situation, missing=missing)
         if is_planned_anew:
-            self._write(now_s)
+            # A successor goes on with the plan that is in the folder, so none is carried out before
+            # it is there.
+            if not self._is_done(partial(self._write, now_s)):
+                self._notes = before
+                return
             _log.warning("%s: %s", self._folder.path, _said(situation, queries_to_run))
         kept = set(queries_to_run) - asked.restarts - self._redeploy(asked)
         self._stop([name for name in self._running if name not in kept])
@@ -198,7 +204,8 @@ class FleetDriver:
             self._stop(list(self._running))
             if self._is_held():
                 self._note(time.time(), is_over=True)
-                self._folder.withdraw(STOP)
+                # The next driver withdraws it where this one cannot.
+                self._is_done(partial(self._folder.withdraw, STOP))
         except Exception as error:  # whatever a session that ends may raise
             if self._is_to_end and not isinstance(error, CecError):
                 # Who stops a service may end its JVM at the same time, and the queries with it.
@@ -228,14 +235,18 @@ class FleetDriver:
             return self._asked.lasting
 
     def _is_held(self) -> bool:
-        """Return True if the lease is held; False where the store cannot tell at present.
+        """Return True if the lease is held; as :meth:`_is_done`."""
+        return self._is_done(self._lease.check)
+
+    def _is_done(self, step: Callable[[], None]) -> bool:
+        """Take a step in the fleet's folder; return False where its store is away at present.
 
         Raises:
             Fenced: another driver has taken over.
             Forked: this process is a fork of the driver's.
         """
         try:
-            self._lease.check()
+            step()
         except (Fenced, Forked):
             raise
         except StorageError as error:  # a busy machine, or a disk that is away: look again later
@@ -258,9 +269,13 @@ class FleetDriver:
 
     def _seen_missing(self, present: int, taken_away: int, now_s: float) -> Missing:
         hook, missing = self._notes.on_missing, self._notes.missing
-        missing = missing.seen(present, taken_away, now_s, hook.executors if hook else None)
+        return missing.seen(present, taken_away, now_s, hook.executors if hook else None)
+
+    def _hear_of_hook(self) -> None:
         failure = None if self._asking is None else self._asking.outcome()
-        return missing if failure is None else replace(missing, failure=failure)
+        if failure is not None:
+            missing = replace(self._notes.missing, failure=failure)
+            self._notes = replace(self._notes, missing=missing)
 
     def _ask_for_missing(self, now_s: float) -> None:
         hook, missing = self._notes.on_missing, self._notes.missing
@@ -273,10 +288,13 @@ class FleetDriver:
             self._folder.path, missing.expected, len(situation.executors), situation.cores,
             missing.since_s,
         )  # fmt: skip
+        before = self._notes
         asked = replace(missing, asked_s=now_s, failure="")
         # Noted first, so that a driver which dies asks no more often than it may.
-        self._notes = replace(self._notes, missing=asked)
-        self._write(now_s)
+        self._notes = replace(before, missing=asked)
+        if not self._is_done(partial(self._write, now_s)):
+            self._notes = before
+            return
         _log.warning("%s: %d executors are missing", self._folder.path, shortage.missing)
         self._asking.begin(shortage)
 
@@ -406,12 +424,12 @@ class FleetDriver:
     def _note(self, now_s: float, *, is_over: bool = False) -> None:
         is_due = now_s - self._noted_s >= min(self._period_s, _NOTED_AT_LEAST_S)
         if is_over or (is_due and self._is_held()):
-            self._write(now_s)
+            self._is_done(partial(self._write, now_s))
 
     def _write(self, now_s: float) -> None:
-        self._noted_s = now_s
-        self._notes = replace(self._notes, written_s=now_s)
-        self._folder.write(self._notes, self._lease.check)
+        notes = replace(self._notes, written_s=now_s)
+        self._folder.write(notes, self._lease.check)
+        self._notes, self._noted_s = notes, now_s
 
     def _is_there(self, queue: str) -> bool:
         """Raises what is wrong with a queue that is there."""
