@@ -141,7 +141,7 @@ def nodes_figures(leases: Leases, lease: str) -> Iterator[Figure]:
 def fleet_figures(folder: FleetFolder) -> Iterator[Figure]:
     """Yield the figures of a fleet, by its folder, from any process.
 
-    Takes 1.5 seconds, to see if its driver is alive.
+    Waits for a sign of life of its driver, for 6 seconds at most.
 
     Raises:
         NotAFleet, CorruptLog, UnsupportedVersion: the folder cannot be read.

@@ -76,7 +76,9 @@ class Signals:
     def add_fleet(
         self, name: str, folder: AnyPath, storage_options: StorageOptions | None = None
     ) -> None:
-        """Tell of a fleet by its folder, which any process may do. Each look takes 1.5 seconds.
+        """Tell of a fleet by its folder, which any process may do.
+
+        A look waits for a sign of life of the fleet's driver, for 6 seconds at most.
 
         ``storage_options``: of its fsspec file system, where it is a URL, as pandas takes them.
         """

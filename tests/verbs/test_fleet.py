@@ -25,8 +25,9 @@ from cec_store.connectors.spark.fleet.fleet_folder import (
     FleetFolder,
     Requests,
 )
+from cec_store.connectors.spark.fleet.status import status_of
 from cec_store.recovery_plans.density import best_density
-from cec_store.standby.leases import leases_of
+from cec_store.standby.leases import KeepAlive, leases_of
 from cec_store.verbs.fleet import fleet as verb
 from support.command_line.json_schemas import check
 from support.fleets.engine_double import EngineDouble
@@ -156,6 +157,24 @@ def test_stop_waits_until_the_driver_has_stopped(folder: Path) -> None:
         assert not document("stop", folder, "--wait", "0", status=1)["stopped"]
         assert "recovering" in run("stop", folder, "--wait", "0", status=1)
     assert FleetFolder(folder).requests().is_stop_asked
+
+
+def test_a_driver_that_misses_fewer_signs_of_life_than_its_rule_allows_is_alive(
+    folder: Path,
+) -> None:
+    patient = KeepAlive(0.1, 1000)
+    with leases_of(folder).hold("driver", keep_alive=patient, is_alive=lambda: False):
+        assert status_of(FleetFolder(folder), time.time(), 0.5).is_driven
+
+
+def test_stop_is_asked_of_a_silent_driver_and_of_none_that_has_stopped(tmp_path: Path) -> None:
+    folder = Walk(tmp_path, 1).fleet.folder
+    folder.leases().hold("driver").release()
+    assert document("stop", folder.path)["stopped"]
+    assert not folder.requests().is_stop_asked
+    folder.leases().hold("driver").abandon()
+    assert document("stop", folder.path)["stopped"]
+    assert folder.requests().is_stop_asked, "it may be asleep"
 
 
 def test_a_fork_and_a_rollback_are_only_told_unless_asked_for(folder: Path, tmp_path: Path) -> None:

@@ -126,7 +126,8 @@ def stop_verb(
     folder = folder_of(path, storage_options)
     end_s = time.monotonic() + wait_s
     status = status_of(folder, time.time())
-    if status.is_driven:
+    if not status.has_ended:
+        # A silent driver may wake up, and `fleet watch` may be about to start another one.
         folder.ask(STOP)
     while status.is_driven and time.monotonic() < end_s:
         status = status_of(folder, time.time())

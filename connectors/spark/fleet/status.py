@@ -9,11 +9,12 @@ from cec_store.connectors.spark.fleet.backoff import Failures
 from cec_store.connectors.spark.fleet.fleet_folder import FleetFolder
 from cec_store.connectors.spark.fleet.notes import Notes
 from cec_store.connectors.spark.fleet.recovery import forecast, waits_for
+from cec_store.connectors.spark.fleet.rules import KEEP_ALIVE
 from cec_store.connectors.spark.takeover.tenure import LEASE
-from cec_store.standby.leases import KeepAlive, Sign
+from cec_store.standby.leases import Sign
 
-_LOOK_S = 1.5
-"""Longer than two signs of life of a driver are apart."""
+_LOOK_S = KEEP_ALIVE.timeout_s + 1.0
+"""Longer than a driver may be silent by the rule of its lease."""
 
 
 QUERY_STATES = ("running", "held back", "paused", "failing", "waiting", "stopped")
@@ -78,24 +79,32 @@ class FleetStatus:
         """True if a driver is alive."""
         return self.driver.startswith(Sign.ALIVE.value)
 
+    @property
+    def has_ended(self) -> bool:
+        """True if the driver has let go of its lease, or there never was one.
+
+        A silent driver may be one whose process was stopped for a while, and it goes on later.
+        """
+        return self.driver.startswith((Sign.RELEASED.value, Sign.NEVER.value))
+
 
 def status_of(
     folder: FleetFolder, now_s: float, look_s: float = _LOOK_S, notes: Notes | None = None
 ) -> FleetStatus:
     """Read a fleet's status from its folder, in any process; times are wall clock, in seconds.
 
-    ``notes``: those of the folder, where they have just been read.
+    It returns at the driver's next sign of life, or once the driver is silent by its own rule.
+
+    Args:
+        look_s: Seconds to wait for either at most; a driver without both counts as alive.
+        notes: Those of the folder, where they have just been read.
 
     Raises:
         NotAFleet: there is none.
         CorruptLog, UnsupportedVersion: its notes cannot be read.
     """
     notes = folder.read() if notes is None else notes
-    watch = folder.leases().watch(LEASE, KeepAlive(look_s / 2, 1))
-    try:
-        seen = watch.wait((Sign.RELEASED, Sign.SILENT, Sign.NEVER), look_s)
-    finally:
-        watch.close()
+    seen = folder.leases().sight(LEASE, longest_s=look_s)
     is_alive = seen.sign is Sign.ALIVE
     newest = folder.newest_checkpoint()
     situation, missing = notes.situation, notes.missing
