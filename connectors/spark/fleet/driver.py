@@ -185,7 +185,7 @@ class FleetDriver:
             if name not in self._running:
                 self._start(name, now_s)
         self._ask_for_missing(now_s)
-        is_due = now_s - self._checkpointed_s >= rules.checkpoint_s
+        is_due = _has_passed(rules.checkpoint_s, self._checkpointed_s, now_s)
         if situation.outage is None and (is_due or asked.is_checkpoint_asked):
             self._checkpoint(now_s, is_asked=asked.is_checkpoint_asked)
         self._note(now_s)
@@ -422,7 +422,7 @@ class FleetDriver:
             _log.warning("%s: no global checkpoint: %s", self._folder.path, error)
 
     def _note(self, now_s: float, *, is_over: bool = False) -> None:
-        is_due = now_s - self._noted_s >= min(self._period_s, _NOTED_AT_LEAST_S)
+        is_due = _has_passed(min(self._period_s, _NOTED_AT_LEAST_S), self._noted_s, now_s)
         if is_over or (is_due and self._is_held()):
             self._is_done(partial(self._write, now_s))
 
@@ -438,6 +438,11 @@ class FleetDriver:
         except NotAQueue:
             return False
         return True
+
+
+def _has_passed(wait_s: float, since_s: float, now_s: float) -> bool:
+    """Return True after ``wait_s``, and where the clock was set back, which is to delay nothing."""
+    return not 0 <= now_s - since_s < wait_s
 
 
 def _said(situation: recovery.Situation, queries_to_run: tuple[str, ...]) -> str:

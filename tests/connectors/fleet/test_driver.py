@@ -257,6 +257,19 @@ def test_losses_of_an_idle_fleet_that_are_an_hour_apart_are_not_correlated(tmp_p
     assert driver.notes.situation.outage is not None
 
 
+def test_a_clock_that_was_set_back_delays_neither_notes_nor_global_checkpoints(
+    fleet: Fleet,
+) -> None:
+    driver = driver_of(fleet, EngineDouble(6), 10_000.0)
+    driver.look(10_000.0)
+    driver.look(12_000.0)
+    before_us = driver.notes.checkpointed_us
+    assert before_us is not None
+    driver.look(8400.0)
+    assert (driver.notes.checkpointed_us or 0) > before_us
+    assert fleet.folder.read().written_s == 8400.0
+
+
 def test_it_stops_all_when_it_is_asked_to(fleet: Fleet) -> None:
     engine = EngineDouble(6)
     driver = driver_of(fleet, engine, 0.0)
