@@ -16,9 +16,10 @@ from cec_store.connectors.spark.checkpoint.layout import Checkpoint
 from cec_store.connectors.spark.fleet.backoff import Failures
 from cec_store.connectors.spark.fleet.checkpointing import now_us
 from cec_store.connectors.spark.fleet.costs import QueryCost
+from cec_store.connectors.spark.fleet.cuts import Offsets
 from cec_store.connectors.spark.fleet.declaration import Graph, Query, queue_path
 from cec_store.connectors.spark.fleet.fleet_folder import FleetFolder
-from cec_store.connectors.spark.fleet.history import id_of
+from cec_store.connectors.spark.fleet.history import FleetHistory, id_of
 from cec_store.connectors.spark.fleet.notes import (
     GlobalCheckpoint,
     GoingBack,
@@ -75,9 +76,7 @@ def check_is_kept(folder: FleetFolder, notes: Notes, checkpoint: GlobalCheckpoin
         for queue, number in checkpoint.commits.items():
             if (store := _written(folder, queue, number)) is not None:
                 state_at(ReferenceLog(store), number)
-        for queue, offsets in checkpoint.needed.items():
-            if any(offsets):  # else nothing of it had been read, and it may not have been there
-                _check_input(folder, queue, offsets)
+        _check_inputs(folder, notes, checkpoint)
     except (OutOfRange, NotAQueue) as error:
         raise NoGlobalCheckpoint(
             f"{folder.path}: global checkpoint {checkpoint.number} is not kept any more: {error}"
@@ -90,10 +89,26 @@ def _written(folder: FleetFolder, queue: str, number: int) -> Store | None:
     return store if number or store.list("log") else None
 
 
-def _check_input(folder: FleetFolder, queue: str, offsets: tuple[int, ...]) -> None:
+def _check_inputs(folder: FleetFolder, notes: Notes, checkpoint: GlobalCheckpoint) -> None:
+    """Check that each query can read on from its own offsets.
+
+    ``checkpoint.needed`` is no help: it is 0 where another reader of the queue has no batch.
+    """
+    graph = notes.graph
+    history = FleetHistory(folder, replace(notes, generation=checkpoint.generation), graph)
+    for name, batch in checkpoint.batches.items():
+        if batch is None:
+            continue
+        for queue in graph.reads(name):
+            # A queue of which nothing had been read may not have been there.
+            if offsets := history.read(name, batch, queue):
+                _check_input(folder, queue, offsets)
+
+
+def _check_input(folder: FleetFolder, queue: str, offsets: Offsets) -> None:
     state = ReferenceLog(folder.queue(queue)).open()
     starts, ends = dict(enumerate(state.commit.starts)), dict(enumerate(state.commit.ends))
-    for number, needed in enumerate(offsets):
+    for number, needed in offsets.items():
         path, start, end = (
             f"{queue}: partition {number}",
             starts.get(number, 0),

@@ -139,10 +139,8 @@ def test_a_rollback_that_is_killed_before_any_step_is_finished_by_the_next_drive
     assert walk.faults() == []
 
 
-def test_a_query_that_has_never_done_a_batch_keeps_no_fleet_from_going_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its output is not there, and neither is anything of those that read it."""
+def with_idle_query(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Walk, GlobalCheckpoint]:
+    """Make a walk as :func:`with_checkpoint`, in which the query c could never start so far."""
     start = PlainSpark.start
 
     def refusing(engine: PlainSpark, query: Any, checkpoint: str) -> Any:
@@ -152,14 +150,39 @@ def test_a_query_that_has_never_done_a_batch_keeps_no_fleet_from_going_back(
 
     with monkeypatch.context() as planted:
         planted.setattr(PlainSpark, "start", refusing)
-        walk, oldest = with_checkpoint(tmp_path / "first")
+        walk, oldest = with_checkpoint(folder)
     assert oldest.batches["c"] is None
+    return walk, oldest
+
+
+def test_a_query_that_has_never_done_a_batch_keeps_no_fleet_from_going_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its output is not there, and neither is anything of those that read it."""
+    walk, oldest = with_idle_query(tmp_path / "first", monkeypatch)
     folder = walk.fleet.folder
     going_back.fork_fleet(folder, tmp_path / "forked", oldest)
     going_back.roll_back(folder, folder.read(), oldest, lambda: None)
     walk.drive()
     walk.settle()
     assert walk.faults() == []
+
+
+def test_a_rollback_checks_what_each_reader_of_a_queue_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another reader has no batch: by the least that is needed nothing of it had been read."""
+    walk, oldest = with_idle_query(tmp_path, monkeypatch)
+    assert oldest.batches["b"] is not None
+    assert not any(oldest.needed[str(tmp_path / "a")])
+    with plain_spark.opened(tmp_path / "a") as queue:
+        queue.set_retention(1)
+        queue.trim()
+    folder = walk.fleet.folder
+    before = folder.read()
+    with pytest.raises(NoGlobalCheckpoint, match="it is trimmed"):
+        going_back.roll_back(folder, before, oldest, lambda: None)
+    assert folder.read() == before
 
 
 def test_an_output_that_is_gone_is_no_output_that_was_never_made(tmp_path: Path) -> None:
