@@ -7,6 +7,7 @@ anything that going back to one of them would read again.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -18,7 +19,13 @@ from cec_store.connectors.spark.fleet.history import FleetHistory
 from cec_store.connectors.spark.fleet.notes import GlobalCheckpoint, Notes
 from cec_store.errors import CecError, NotAQueue
 from cec_store.ledger.reference_log import ReferenceLog
-from cec_store.partitioned.by_reference.partitioned_consumer import PartitionedConsumer
+from cec_store.ledger.registrations import registered
+from cec_store.partitioned.by_reference.partitioned_consumer import (
+    PartitionedConsumer,
+    drop_consumer,
+)
+
+_log = logging.getLogger(__name__)
 
 
 def now_us() -> int:
@@ -69,6 +76,19 @@ class Holds:
         for queue, offsets in oldest.needed.items():
             if queue in self._consumers:
                 self._consumers[queue].acknowledge(effects_saved=dict(enumerate(offsets)))
+
+
+def drop_holds(folder: FleetFolder, consumer: str, queues: Iterable[str]) -> None:
+    """Drop a fleet's consumer of these queues; those that cannot be reached are logged."""
+    for queue in queues:
+        try:
+            log = ReferenceLog(folder.queue(queue))
+            if consumer in registered(log.open(), queue):
+                drop_consumer(log, consumer, now_us)
+        except NotAQueue:
+            continue
+        except CecError as error:
+            _log.warning("%s: consumer %s of %s stays: %s", folder.path, consumer, queue, error)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from threading import Event, Thread
 
 from cec_store.connectors.spark.fleet import recovery
 from cec_store.connectors.spark.fleet.backoff import Failures
-from cec_store.connectors.spark.fleet.checkpointing import Holds, now_us, taken
+from cec_store.connectors.spark.fleet.checkpointing import Holds, drop_holds, now_us, taken
 from cec_store.connectors.spark.fleet.costs import is_caught_up
 from cec_store.connectors.spark.fleet.fleet_folder import (
     CHECKPOINT,
@@ -70,6 +70,7 @@ class FleetDriver:
             self._lease.check()
             folder.withdraw(STOP)
             self._asked = folder.requests()
+            read_before = folder.read().graph.read_queues if folder.is_there() else ()
             self._notes = finished(folder, noted(), self._lease.check)
             self._graph = self._notes.graph
             self._lease.check()
@@ -84,6 +85,8 @@ class FleetDriver:
             for error in self._holds.hold_all():
                 # The queries that read it say so when they start; the others go on.
                 _log.warning("%s: %s", folder.path, error)
+            dropped = set(read_before) - set(self._graph.read_queues)
+            drop_holds(folder, self._notes.consumer, sorted(dropped))
             self._begin(time.time() if now_s is None else now_s)
         except BaseException:
             # It has failed, and was not stopped: whoever watches the fleet tries again.

@@ -11,6 +11,9 @@ from cec_store.connectors.spark.fleet.fleet import Fleet
 from cec_store.connectors.spark.fleet.fleet_folder import STOP
 from cec_store.connectors.spark.fleet.status import message_of, queries_of
 from cec_store.errors import Fenced
+from cec_store.ledger.reference_log import ReferenceLog
+from cec_store.ledger.registrations import registered
+from cec_store.storage.stores.local_store import LocalStore
 from support.fleets import diamond
 from support.fleets.engine_double import EngineDouble, driver_of
 
@@ -133,6 +136,25 @@ def test_a_queue_that_is_damaged_fails_its_readers_by_name_and_no_others(
     for name in readers:
         assert shown[name].state == "failing"
         assert f"{tmp_path}/parsed/log" in shown[name].reason
+
+
+def test_a_queue_whose_only_reader_was_removed_is_no_longer_kept_for_the_fleet(
+    fleet: Fleet,
+) -> None:
+    driver_of(fleet, EngineDouble(6), 0.0)
+    (queue,) = fleet.checked().reads("tall")
+    consumers_before = consumers_of(queue)
+    fewer = Fleet(fleet.folder.path)
+    fewer._queries = [query for query in fleet._queries if query.name != "tall"]
+    for start_s in (10.0, 20.0):
+        driver_of(fewer, EngineDouble(6), start_s)
+        assert (len(consumers_before), consumers_of(queue)) == (1, [])
+    (kept,) = fewer.checked().reads("even")
+    assert consumers_of(kept) == consumers_before
+
+
+def consumers_of(queue: str) -> list[str]:
+    return list(registered(ReferenceLog(LocalStore(queue)).open(), queue))
 
 
 def test_fewer_executors_can_be_accepted_for_good(fleet: Fleet) -> None:
