@@ -14,7 +14,7 @@ from dataclasses import replace
 from cec_store.connectors.spark.checkpoint.fork import fork_as
 from cec_store.connectors.spark.checkpoint.layout import Checkpoint
 from cec_store.connectors.spark.fleet.backoff import Failures
-from cec_store.connectors.spark.fleet.checkpointing import now_us
+from cec_store.connectors.spark.fleet.checkpointing import drop_holds, now_us
 from cec_store.connectors.spark.fleet.costs import QueryCost
 from cec_store.connectors.spark.fleet.cuts import Offsets
 from cec_store.connectors.spark.fleet.declaration import Graph, Query, queue_path
@@ -304,7 +304,21 @@ def fork_fleet(
         checkpointed_us=None,
     )
     target.make()
-    _hold_inputs(folder, graph, forked.consumer, checkpoint)
+    try:
+        _hold_inputs(folder, graph, forked.consumer, checkpoint)
+        _copy(folder, target, checkpoint, places)
+        target.write(forked)
+    except BaseException:
+        # Nobody would ever acknowledge for it, so that the inputs would be kept for ever.
+        drop_holds(folder, forked.consumer, graph.inputs)
+        raise
+    return forked
+
+
+def _copy(
+    folder: FleetFolder, target: FleetFolder, checkpoint: GlobalCheckpoint, places: dict[str, str]
+) -> None:
+    """Copy the checkpoints of queries, and the queues that they write to ``places``."""
     for name, batch in checkpoint.batches.items():
         if batch is not None:
             old = folder.checkpoint_of(name, checkpoint.generation)
@@ -315,8 +329,6 @@ def fork_fleet(
             old_folder = folder_at(queue, folder.options_of(queue))
             copy_at(old_folder, store, folder_at(new_queue, target.options_of(new_queue)), number)
             forget_consumers(target.queue(new_queue), now_us)
-    target.write(forked)
-    return forked
 
 
 def _hold_inputs(

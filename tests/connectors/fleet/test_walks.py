@@ -14,7 +14,7 @@ from cec_store import open_queue
 from cec_store.connectors.spark.fleet import checkpointing, going_back
 from cec_store.connectors.spark.fleet.fleet import Fleet
 from cec_store.connectors.spark.fleet.notes import GlobalCheckpoint
-from cec_store.errors import NoGlobalCheckpoint
+from cec_store.errors import DiskFull, NoGlobalCheckpoint
 from support.fleets import plain_spark
 from support.fleets.plain_spark import INPUTS, SHAPE, PlainSpark
 from support.fleets.walks import EXECUTORS, SETTLED_STEPS, Walk, driver_of
@@ -65,6 +65,29 @@ def test_a_fork_goes_on_from_where_it_was_made(tmp_path: Path) -> None:
     assert plain_spark.differences(walk.folder, queues) == []
     walk.settle()
     assert walk.faults() == []
+
+
+def test_inputs_are_not_kept_for_a_fork_that_has_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    walk, oldest = with_checkpoint(tmp_path / "first")
+    before = consumers_of(walk)
+
+    def refused(*_: object) -> None:
+        raise DiskFull("no space is left")
+
+    monkeypatch.setattr(going_back, "copy_at", refused)
+    with pytest.raises(DiskFull):
+        going_back.fork_fleet(walk.fleet.folder, tmp_path / "forked", oldest)
+    assert consumers_of(walk) == before
+
+
+def consumers_of(walk: Walk) -> dict[str, list[str]]:
+    consumers = {}
+    for name in INPUTS:
+        with plain_spark.opened(walk.folder / name) as queue:
+            consumers[name] = [consumer.name for consumer in queue.consumers()]
+    return consumers
 
 
 def with_checkpoint(folder: Path) -> tuple[Walk, GlobalCheckpoint]:
