@@ -20,6 +20,7 @@ from cec_store.connectors.spark.fleet.cuts import Offsets
 from cec_store.connectors.spark.fleet.declaration import Graph, Query, queue_path
 from cec_store.connectors.spark.fleet.fleet_folder import FleetFolder
 from cec_store.connectors.spark.fleet.history import FleetHistory, id_of
+from cec_store.connectors.spark.fleet.missing import Missing
 from cec_store.connectors.spark.fleet.notes import (
     GlobalCheckpoint,
     GoingBack,
@@ -297,6 +298,7 @@ def fork_fleet(
         declared=tuple(_moved(query, places) for query in notes.declared),
         generation=0,
         situation=Situation({}),
+        missing=Missing(),
         queries={
             name: _of_fork(query_notes, places) for name, query_notes in notes.queries.items()
         },

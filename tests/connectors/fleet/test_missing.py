@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from cec_store.connectors.spark.fleet.fleet import Fleet
+from cec_store.connectors.spark.fleet.going_back import fork_fleet
 from cec_store.connectors.spark.fleet.missing import (
     Asking,
     Missing,
@@ -18,6 +19,7 @@ from cec_store.connectors.spark.fleet.missing import (
     Shortage,
     is_on_purpose,
 )
+from cec_store.connectors.spark.fleet.notes import GlobalCheckpoint
 from cec_store.connectors.spark.fleet.status import status_of
 from cec_store.connectors.spark.fleet.toml_file import read_toml
 from cec_store.errors import BadFleet
@@ -314,3 +316,20 @@ def test_a_fleet_that_accepts_fewer_misses_none(tmp_path: Path) -> None:
     driver = driver_of(fleet, EngineDouble(4), 7.0, accept=True)
     driver.look(7.0)
     assert driver.notes.missing == Missing(4)
+
+
+def test_a_fork_misses_none_of_the_executors_of_its_original(tmp_path: Path) -> None:
+    fleet = fleet_with(tmp_path, HOOK)
+    driver = driver_of(fleet, EngineDouble(6), 0.0)
+    driver.look(0.0)
+    driver.look(5.0)
+    notes = fleet.folder.read()
+    assert notes.missing == Missing(6)
+    graph = notes.graph
+    nothing_done = GlobalCheckpoint(
+        number=0, at_us=1, generation=0, batches=dict.fromkeys(graph.queries),
+        commits=dict.fromkeys(graph.writers, 0), needed=dict.fromkeys(graph.read_queues, ()),
+        queues={},
+    )  # fmt: skip
+    forked = fork_fleet(fleet.folder, tmp_path / "forked", nothing_done)
+    assert (forked.missing, forked.on_missing) == (Missing(), HOOK)
