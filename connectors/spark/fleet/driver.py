@@ -175,11 +175,12 @@ class FleetDriver:
                 self._notes = before
                 return
             _log.warning("%s: %s", self._folder.path, _said(situation, queries_to_run))
+        # First, because a run that has ended is no longer known to be of its query.
+        self._spent()
         kept = set(queries_to_run) - asked.restarts - self._redeploy(asked)
         self._stop([name for name in self._running if name not in kept])
         for name in list(self._running):
             self._watch(name, now_s)
-        self._spent()
         if queries_to_run != self._arranged:
             self._engine.arrange(queries_to_run)
             self._arranged = queries_to_run

@@ -244,6 +244,19 @@ def test_costs_are_measured_while_queries_keep_up_and_kept_for_the_next_driver(
     assert again.notes.costs() == driver.notes.costs()
 
 
+def test_what_a_query_has_spent_before_it_failed_or_was_stopped_is_counted(fleet: Fleet) -> None:
+    engine = EngineDouble(6)
+    driver = driver_of(fleet, engine, 0.0)
+    driver.look(0.0)
+    engine.queries["parsed"].fail("once")
+    fleet.pause("odd")
+    engine.cpu_s = {"parsed": 5.0, "odd": 3.0}
+    driver.look(1.0, asked=fleet.folder.requests())
+    assert not {"parsed", "odd"} & engine.running()
+    pending_cpu_s = {name: driver.notes.of(name).cost.pending_cpu_s for name in ("parsed", "odd")}
+    assert pending_cpu_s == {"parsed": 5.0, "odd": 3.0}
+
+
 def test_the_next_batch_of_an_idle_query_is_not_taken_for_done(fleet: Fleet) -> None:
     engine = EngineDouble(6)
     driver = driver_of(fleet, engine, 0.0)
