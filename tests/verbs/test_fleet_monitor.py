@@ -4,15 +4,20 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Thread
+from types import SimpleNamespace
 
 import pytest
 
 from cec_store.connectors.spark.fleet.fleet_folder import STOP, FleetFolder
+from cec_store.connectors.spark.fleet.rules import KEEP_ALIVE
 from cec_store.connectors.spark.takeover.tenure import LEASE
 from cec_store.errors import NotAFleet
-from cec_store.standby.leases import KeepAlive, Sign, leases_of
+from cec_store.standby.leases import KeepAlive, Leases, Sighting, Sign, leases_of
+from cec_store.verbs.fleet import monitor as monitor_module
 from cec_store.verbs.fleet.monitor import FleetMonitor
 from support.fleets import diamond
 from support.spark.standalone import wait_for
@@ -96,6 +101,76 @@ def test_a_command_that_fails_is_tried_again_after_twice_as_long(folder: FleetFo
         thread.join()
     assert monitor.failures.count >= 2
     assert "status 3" in monitor.failures.reason
+
+
+@dataclass
+class DriverDouble:
+    """A driver that dies a while after each start, in simulated time; also its watch."""
+
+    lives_s: float
+    now_s: float = 1e9
+    silent_at_s: float = 1e9
+    has_lived: bool = False
+    keep_alive = KEEP_ALIVE
+    returncode: int | None = None
+
+    def start(self, _command: Sequence[str]) -> "DriverDouble":
+        self.silent_at_s = self.now_s + self.lives_s + KEEP_ALIVE.timeout_s
+        self.has_lived = True
+        return self
+
+    def poll(self) -> int | None:
+        return None
+
+    def wait(self, until: Collection[Sign] = (), timeout_s: float = 0.0) -> Sighting:
+        sign = Sign.ALIVE if self.now_s < self.silent_at_s else Sign.SILENT
+        if sign not in until:
+            self.now_s += timeout_s
+        return Sighting(sign, has_moved=self.has_lived)
+
+    def close(self) -> None:
+        pass
+
+
+def watched(
+    driver: DriverDouble, folder: FleetFolder, monkeypatch: pytest.MonkeyPatch
+) -> FleetMonitor:
+    """Watch this driver for an hour; return the monitor."""
+    end_s = driver.now_s + 3600.0
+
+    class Ended(Event):
+        def is_set(self) -> bool:
+            return driver.now_s >= end_s
+
+        def wait(self, timeout: float | None = None) -> bool:
+            driver.now_s += timeout or 0.0
+            return self.is_set()
+
+    def now_s() -> float:
+        return driver.now_s
+
+    monkeypatch.setattr(monitor_module, "time", SimpleNamespace(time=now_s, monotonic=now_s))
+    monkeypatch.setattr(monitor_module, "start", driver.start)
+    monkeypatch.setattr(Leases, "watch", lambda *_: driver)
+    monitor = FleetMonitor(folder, ["true"])
+    monitor.watch(Ended())
+    return monitor
+
+
+def test_a_driver_that_lives_for_a_moment_is_started_after_ever_longer_waits(
+    folder: FleetFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monitor = watched(DriverDouble(lives_s=1.0), folder, monkeypatch)
+    assert 10 < monitor.starts < 30
+    assert "after 6 s" in monitor.failures.reason
+
+
+def test_a_driver_that_has_lasted_is_started_again_at_once(
+    folder: FleetFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monitor = watched(DriverDouble(lives_s=60.0), folder, monkeypatch)
+    assert monitor.starts > 50
+    assert monitor.failures.count == 0
 
 
 def test_what_cannot_be_watched_is_refused(folder: FleetFolder, tmp_path: Path) -> None:

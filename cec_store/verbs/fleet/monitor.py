@@ -18,7 +18,7 @@ from cec_store.connectors.spark.fleet.fleet_folder import FleetFolder
 from cec_store.connectors.spark.setup.environment import start
 from cec_store.connectors.spark.takeover.tenure import LEASE
 from cec_store.errors import StorageError
-from cec_store.standby.leases import Sighting, Sign, Watch
+from cec_store.standby.leases import KeepAlive, Sighting, Sign, Watch
 
 _LOOK_S = 0.5
 _log = logging.getLogger(__name__)
@@ -40,8 +40,10 @@ class FleetMonitor:
         self._folder = folder
         self._command = list(command)
         self.failures = Failures()
-        """Failures of the command since the fleet was last driven."""
+        """Failures of the command since a driver has lasted."""
         self._rules = folder.read().rules
+        self._driven_since_s: float | None = None
+        """Time at which the driver was first seen alive, monotonic."""
         self.starts = 0
         """Number of times it has started the command."""
 
@@ -54,15 +56,34 @@ class FleetMonitor:
         with closing(self._folder.leases().watch(LEASE)) as watch:
             while not ended.is_set():
                 seen = watch.wait((Sign.SILENT,), _LOOK_S)
-                if seen.sign is Sign.ALIVE:
-                    self.failures = self.failures.forgiven()
-                elif seen.sign is Sign.SILENT:
-                    if self._is_stopped():
-                        ended.wait(_LOOK_S)
-                    elif self.failures.may_start(time.time(), self._rules):
+                if seen.sign is Sign.SILENT:
+                    self._count_death(watch.keep_alive)
+                    is_due = self.failures.may_start(time.time(), self._rules)
+                    if is_due and not self._is_stopped():
                         self._start(watch, seen, ended)
                     else:
                         ended.wait(_LOOK_S)
+                elif not seen.is_alive:
+                    self._driven_since_s = None
+                elif self._driven_since_s is None:
+                    self._driven_since_s = time.monotonic()
+
+    def _count_death(self, keep_alive: KeepAlive) -> None:
+        """Count a driver that has died soon as a failure; forgive all after one that has lasted.
+
+        A driver that dies again and again is started ever more rarely: each start takes what a
+        session takes, and its queries' batches are run again.
+        """
+        since_s, self._driven_since_s = self._driven_since_s, None
+        if since_s is None:
+            return
+        lived_s = time.monotonic() - since_s
+        # It counts as alive until it has been silent for the timeout.
+        if lived_s > max(2 * keep_alive.timeout_s, self.failures.wait_s(self._rules)):
+            self.failures = self.failures.forgiven()
+            return
+        reason = f"its driver was silent after {lived_s:.0f} s"
+        self.failures = self.failures.after(reason, time.time(), self._rules)
 
     def _is_stopped(self) -> bool:
         """Return True if the fleet was to stop when its driver fell silent, or nobody can tell."""

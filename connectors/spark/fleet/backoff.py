@@ -21,9 +21,15 @@ class Failures:
 
     def after(self, reason: str, now_s: float, rules: Rules) -> Failures:
         """Return the failures with one more."""
-        wait_s = rules.wait_first_s * 2.0 ** min(self.count, _DOUBLINGS_MAX)
-        until_s = now_s + min(wait_s, rules.wait_most_s)
-        return Failures(self.count + 1, until_s, reason[:_TEXT_MAX])
+        failures = Failures(self.count + 1, 0.0, reason[:_TEXT_MAX])
+        return replace(failures, until_s=now_s + failures.wait_s(rules))
+
+    def wait_s(self, rules: Rules) -> float:
+        """Return the seconds to wait after the last failure; 0 where there was none."""
+        if not self.count:
+            return 0.0
+        doublings = min(self.count - 1, _DOUBLINGS_MAX)
+        return min(rules.wait_first_s * 2.0**doublings, rules.wait_most_s)
 
     def may_start(self, now_s: float, rules: Rules) -> bool:
         """A clock that was set back makes nobody wait for longer than the longest wait."""
