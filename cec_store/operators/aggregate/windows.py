@@ -21,7 +21,7 @@ from cec_store.format.columns import Ints
 class CountWindow:
     """Windows of ``size`` rows of a key; the next one opens ``advance`` rows after the last.
 
-    Raises ``ValueError`` unless ``1 <= advance <= size``.
+    Raises ``ValueError`` unless ``1 <= advance <= size``, and ``TypeError`` for what is no integer.
 
     Examples:
         >>> CountWindow(10)
@@ -33,8 +33,8 @@ class CountWindow:
     """Rows; left out, it is the size: windows that do not overlap."""
 
     def __init__(self, size: int, advance: int | None = None) -> None:
-        object.__setattr__(self, "size", size)
-        object.__setattr__(self, "advance", size if advance is None else advance)
+        object.__setattr__(self, "size", index(size))
+        object.__setattr__(self, "advance", self.size if advance is None else index(advance))
         _check(self.size, self.advance)
 
     @property
@@ -55,7 +55,8 @@ class CountWindow:
 class TimeWindow:
     """Windows of ``size_us`` microseconds that start at the multiples of ``advance_us``.
 
-    Raises ``ValueError`` unless ``1 <= advance_us <= size_us``.
+    Raises ``ValueError`` unless ``1 <= advance_us <= size_us``, and ``TypeError`` for what is no
+    integer.
 
     Examples:
         >>> TimeWindow(60_000_000)
@@ -67,8 +68,9 @@ class TimeWindow:
     """Microseconds; left out, it is the size: windows that do not overlap."""
 
     def __init__(self, size_us: int, advance_us: int | None = None) -> None:
-        object.__setattr__(self, "size_us", size_us)
-        object.__setattr__(self, "advance_us", size_us if advance_us is None else advance_us)
+        object.__setattr__(self, "size_us", index(size_us))
+        advance_us = self.size_us if advance_us is None else index(advance_us)
+        object.__setattr__(self, "advance_us", advance_us)
         _check(self.size_us, self.advance_us)
 
     @property

@@ -19,6 +19,14 @@ def test_a_window_that_does_not_advance_by_one_to_its_size_is_refused(kind, size
     assert hash(kind(3, 2)) == hash(kind(3, 2))
 
 
+@pytest.mark.parametrize("kind", [CountWindow, TimeWindow])
+@pytest.mark.parametrize(("size", "advance"), [(1e6, None), (2.0, None), (4, 2.0), ("3", None)])
+def test_a_window_whose_size_or_advance_is_no_integer_is_refused(kind, size, advance):
+    with pytest.raises(TypeError, match="integer"):
+        kind(size, advance)
+    assert type(kind(np.int64(3)).lanes) is int
+
+
 @pytest.mark.parametrize(("size", "advance"), [(10, 10), (10, 5), (10, 4), (7, 3), (3, 1), (1, 1)])
 def test_a_time_is_in_every_window_that_starts_at_or_before_it_and_ends_after_it(size, advance):
     window = TimeWindow(size, advance)
