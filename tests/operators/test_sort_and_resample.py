@@ -96,6 +96,9 @@ def test_what_is_at_most_so_many_places_out_of_order_leaves_in_order():
     assert rows.column("n").to_pylist() == list(range(5_000 - 50))
 
 
+INTERVAL = pa.month_day_nano_interval()
+
+
 def make_steps_of(numbers):
     from cec_store.operators.contract import Step
 
@@ -111,6 +114,11 @@ def make_steps_of(numbers):
         (lambda: BSort("k", 0, SCHEMA), "sorts nothing"),
         (lambda: BSort("k", 3, SCHEMA, inputs=0), "0 inputs, and 1 to 127"),
         (lambda: BSort("l", 3, pa.schema({"l": pa.list_(pa.int8())})), "which has no order"),
+        (lambda: BSort("h", 3, pa.schema({"h": pa.float16()})), "'h' is halffloat, which has no"),
+        (
+            lambda: BSort("d", 3, pa.schema({"d": INTERVAL})),
+            "month_day_nano_interval, which has no",
+        ),
         (
             lambda: Resample(LEFT, RIGHT, on=["k"], within_us=1, aggregates={"l": ("count",)}),
             "two output columns of one name",
