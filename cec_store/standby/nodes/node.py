@@ -139,6 +139,8 @@ class Node:
         self._tell(NodeNote(), "joins")
         while goes_on():
             _refuse_if_lost(own)
+            if standby is not None and standby.is_over:
+                standby = None  # its takeover failed behind the fence, and it takes over once
             with suppress(StoreUnreachable):  # a store that does not answer says nothing
                 standby, is_idle = self._followed(standby)
                 seen = self._watch.look()
@@ -149,7 +151,6 @@ class Node:
                     taken = self._take(standby, view, decision)
                     if taken is not None:
                         return taken
-                    standby = None if standby is None or standby.is_over else standby
                 if not is_idle:
                     continue
             self._sleep(self._keep_alive.period_s / 2)

@@ -77,7 +77,7 @@ class NodeThreads:
     def state(self, name: str) -> NodeState:
         return self.nodes[name].note.state
 
-    def wait(self, until: Callable[[], bool], what: str = "it") -> None:
+    def wait(self, until: Callable[[], object], what: str = "it") -> None:
         end_s = time.monotonic() + DEADLINE_S
         while not until():
             assert time.monotonic() < end_s, f"{what}: {self.changes[-10:]}, {self.errors}"
