@@ -16,7 +16,7 @@ from dataclasses import replace
 from functools import partial
 
 from cec_store.checkpoints.policy import Policy
-from cec_store.errors import CecError, LeaseHeld, OutOfRange, StandbyRefused
+from cec_store.errors import CecError, LeaseHeld, OutOfRange, StandbyRefused, StoreUnreachable
 from cec_store.ledger.commit_chain import chain_at
 from cec_store.log.chain import QueueChain
 from cec_store.log.options import QueueOptions
@@ -32,7 +32,7 @@ from cec_store.queues.output_queue import OutputQueue
 from cec_store.standby.followers.held_output import HeldOutput, HeldOutputLost
 from cec_store.standby.followers.shadow import Shadow, ShadowDiffers
 from cec_store.standby.followers.warm_state import WarmState
-from cec_store.standby.leases import Lease, Leases, Sign
+from cec_store.standby.leases import Lease, Leases, Sighting, Sign, Watch
 from cec_store.standby.queue_input import QueueInput
 from cec_store.standby.refusals import (
     made_by,
@@ -257,7 +257,8 @@ class Standby:
 
         The lease is this process' own from then on (:attr:`Takeover.lease`), before the primary is
         fenced: of several standbys one is first. ``goes_on`` is asked before each look; once it
-        says no, ``None`` is returned, and the primary was left alone.
+        says no, ``None`` is returned, and the primary was left alone. A store that cannot be
+        reached is asked again, unless the primary has been fenced already.
 
         Raises:
             StandbyRefused, RecoveryError, CorruptLog: as :meth:`take_over`.
@@ -265,20 +266,30 @@ class Standby:
             StorageError: the lease cannot be kept. Unless the log was taken, nothing was fenced.
         """
         watch = leases.watch(name)
-        while goes_on():
-            seen = watch.look()
-            if seen.sign not in (Sign.SILENT, Sign.RELEASED):
-                if not self.follow():
-                    time.sleep(watch.pause_s)
-                continue
-            _log.warning("%s: its primary %s is %s", self.folder.path, seen.holder, seen.sign.value)
-            try:
-                return self.take_over_with(
-                    partial(leases.hold, name, keep_alive=watch.keep_alive, after=seen.tenure)
-                )
-            except LeaseHeld:
-                watch = leases.watch(name)  # another standby was quicker, and is the primary now
+        try:
+            while goes_on():
+                try:
+                    seen = watch.look()
+                    if seen.sign in (Sign.SILENT, Sign.RELEASED):
+                        return self._take_from(seen, leases, watch)
+                    if self.follow():
+                        continue
+                except LeaseHeld:
+                    watch.close()  # another standby was quicker, and is the primary now
+                    continue
+                except StoreUnreachable:  # a store that does not answer says nothing
+                    if self._is_over:
+                        raise
+                time.sleep(watch.pause_s)
+        finally:
+            watch.close()
         return None
+
+    def _take_from(self, seen: Sighting, leases: Leases, watch: Watch) -> Takeover:
+        """Take over from the holder of the lease, who is silent or has let go of it."""
+        _log.warning("%s: its primary %s is %s", self.folder.path, seen.holder, seen.sign.value)
+        hold = partial(leases.hold, watch.name, keep_alive=watch.keep_alive, after=seen.tenure)
+        return self.take_over_with(hold)
 
     def _complete(self, queue: OutputQueue, moments_s: tuple[float, float, float]) -> Takeover:
         began_s, checked_s, fenced_s = moments_s

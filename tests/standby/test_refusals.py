@@ -16,6 +16,7 @@ from cec_store import (
     Scheme,
     Standby,
     StandbyRefused,
+    StoreUnreachable,
     Targets,
     leases_of,
     open_queue,
@@ -35,6 +36,8 @@ from cec_store.operators import (
 )
 from cec_store.operators.contract import Operator
 from cec_store.standby.lease import Lease
+from cec_store.standby.leases import Sighting, Watch
+from support.disks.open_files import open_below
 
 ROWS = pa.schema([("k", pa.int64()), ("v", pa.int64())])
 TIGHT = Targets(extent_factor=1.5, extent_floor=1)
@@ -333,6 +336,62 @@ def test_who_is_told_to_stop_waiting_leaves_the_primary_alone(primary, tmp_path)
         standby = Standby(tmp_path / "queue", summed, [Table()])
         looks = iter([True, True, False])
         assert standby.wait_and_take_over(leases, goes_on=lambda: next(looks)) is None
+
+
+@pytest.mark.parametrize("is_taken", [True, False])
+def test_the_watch_is_closed_when_the_waiting_ends(tmp_path, monkeypatch, is_taken):
+    Primary(tmp_path / "queue")
+    leases = leases_of(tmp_path / "queue")
+    lease = leases.hold("primary", keep_alive=KeepAlive(0.01, 1))
+    if is_taken:
+        lease.release()
+    watches, watch = [], leases.watch
+    monkeypatch.setattr(leases, "watch", lambda name: watches.append(watch(name)) or watches[-1])
+    looks = iter([True, is_taken, is_taken])
+    with Standby(tmp_path / "queue", summed, [Table()], policy=TIGHT) as standby:
+        done = standby.wait_and_take_over(leases, goes_on=lambda: next(looks))
+    assert (done is not None) == is_taken
+    if done is not None:
+        done.close()
+        done.lease.release()
+    lease.release()
+    assert watches
+    assert open_below(tmp_path / "queue" / "leases") == []
+
+
+def test_a_lease_that_cannot_be_read_for_a_moment_ends_no_waiting(tmp_path, monkeypatch):
+    Primary(tmp_path / "queue")
+    leases = leases_of(tmp_path / "queue")
+    leases.hold("primary", keep_alive=KeepAlive(0.01, 1)).release()
+    look, failures = Watch.look, []
+
+    def look_later(watch: Watch) -> Sighting:
+        if not failures:
+            failures.append(StoreUnreachable("s3://queue: no answer"))
+            raise failures[0]
+        return look(watch)
+
+    monkeypatch.setattr(Watch, "look", look_later)
+    with Standby(tmp_path / "queue", summed, [Table()], policy=TIGHT) as standby:
+        done = standby.wait_and_take_over(leases)
+    assert failures
+    done.close()
+    done.lease.release()
+
+
+def test_a_store_that_is_lost_behind_the_fence_ends_a_standby(tmp_path, monkeypatch):
+    Primary(tmp_path / "queue")
+    leases = leases_of(tmp_path / "queue")
+    leases.hold("primary", keep_alive=KeepAlive(0.01, 1)).release()
+
+    def complete(*_: object) -> None:
+        raise StoreUnreachable("s3://queue: no answer")
+
+    monkeypatch.setattr(Standby, "_complete", complete)
+    standby = Standby(tmp_path / "queue", summed, [Table()], policy=TIGHT)
+    with pytest.raises(StoreUnreachable, match="no answer"):
+        standby.wait_and_take_over(leases)
+    assert standby.is_over
 
 
 def test_two_inputs_need_two_sources(tmp_path):
