@@ -58,7 +58,7 @@ def switch(
     Raises:
         StandbyRefused: there is no such node, it is not alive, it has refused or it is the primary:
             nothing was written. Or it has not taken over within ``timeout_s``: the order has been
-            taken back; or another node has.
+            taken back, unless a later one has replaced it; or another node has.
         StorageError: the order could not be written.
     """
     seen = _seen(leases, lease)
@@ -66,20 +66,45 @@ def switch(
     objects = leases.objects(lease)
     orders = Orders(objects)
     began_s, after = clock(), seen.holder.tenure
-    orders.give(lambda before: replace(before, to=to, after=after, even_if_behind=even_if_behind))
-    while clock() - began_s < timeout_s:
-        tenure = objects.tenure(after + 1)
-        if tenure is None:
-            sleep(_LOOK_S)
-        elif tenure.holder == to:
-            return Switchover(to, tenure.number, clock() - began_s)
-        else:
-            raise StandbyRefused(f"{leases.path}: {tenure.holder} has taken over, and not {to}")
-    orders.give(lambda before: replace(before, to=None, after=0, even_if_behind=False))
-    raise StandbyRefused(
-        f"{leases.path}: {to} has not taken over within {timeout_s:g} s, and the order was taken "
-        "back; `cec-store standby list` says how far it is; --even-if-behind does not wait for that"
+    given = orders.give(
+        lambda before: replace(before, to=to, after=after, even_if_behind=even_if_behind)
     )
+    while (tenure := objects.tenure(after + 1)) is None and clock() - began_s < timeout_s:
+        sleep(_LOOK_S)
+    if tenure is None:
+        outcome = _take_back(orders, given)
+        tenure = objects.tenure(after + 1)  # it may have been taken meanwhile
+        if tenure is None:
+            raise StandbyRefused(
+                f"{leases.path}: {to} has not taken over within {timeout_s:g} s, and {outcome}; "
+                "`cec-store standby list` says how far it is; --even-if-behind does not wait for "
+                "that"
+            )
+    if tenure.holder != to:
+        raise StandbyRefused(f"{leases.path}: {tenure.holder} has taken over, and not {to}")
+    return Switchover(to, tenure.number, clock() - began_s)
+
+
+def _take_back(orders: Orders, given: Order) -> str:
+    """Take back a switchover, unless another one was ordered since; return what was done.
+
+    Pauses that were ordered since repeat the switchover, and stay.
+    """
+
+    def is_asked_for(order: Order) -> bool:
+        asked = (order.to, order.after, order.even_if_behind)
+        return asked == (given.to, given.after, given.even_if_behind)
+
+    def without(before: Order) -> Order:
+        if not is_asked_for(before):
+            return before
+        return replace(before, to=None, after=0, even_if_behind=False)
+
+    newest = orders.newest()
+    if not is_asked_for(newest):
+        return f"order {newest.number} of {newest.asked_by} has replaced it"
+    orders.give(without)
+    return "the order was taken back"
 
 
 def _seen(leases: Leases, lease: str) -> SeenLease:
