@@ -275,10 +275,18 @@ class SessionSlots(WatermarkSlots):
 
     def trim(self) -> None:
         super().trim()
+        self._trim_groups()
+
+    def _trim_groups(self) -> None:
+        """Forget the groups without a session where that pays."""
         if self._groups is None or not self._is_settled:
             return
-        if self._groups.wants_trim(self.open_count - self.own_slots):
-            self._groups.trim(self._chains.live_groups(self._groups.bound))
+        if not self._groups.wants_trim(self.open_count - self.own_slots):
+            return
+        # Provisional sessions are not in the count of open ones, and have groups as well.
+        live = self._chains.live_groups(self._groups.bound)
+        if self._groups.wants_trim(len(live)):
+            self._groups.trim(live)
 
     def reserve(self, size: int) -> None:
         super().reserve(size)
@@ -300,6 +308,7 @@ class SessionSlots(WatermarkSlots):
         self.take(rows)
         if len(rows.sums):
             self._caught_up_to = int(rows.sums[-1])
+        self._trim_groups()
 
     def _settle(self) -> None:
         """Fit watermark, chains and ends to the sessions that there are now."""

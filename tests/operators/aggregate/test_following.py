@@ -3,8 +3,10 @@
 import numpy as np
 import pyarrow as pa
 
-from cec_store.operators import Aggregate, ArrowSource, CountWindow
+from cec_store.operators import Aggregate, ArrowSource, CountWindow, SessionWindow
+from cec_store.operators.aggregate.session_slots import SessionSlots
 from cec_store.operators.choosing import Choosing, Luck
+from cec_store.operators.inputs.sources import steps_of
 
 SCHEMA = pa.schema([("k", pa.int64()), ("at", pa.timestamp("us"))])
 
@@ -37,3 +39,27 @@ def test_deadlines_that_are_kept_are_those_of_open_windows_however_often_restore
         assert effects.rows.num_rows == closed
         runs = follower._deadlines._due._runs
         assert sum(len(ends) for ends, _ in runs) == 90 - closed
+
+
+def over_sessions() -> Aggregate:
+    return Aggregate(
+        group_by=["k"], aggregates={"n": ("count",)}, window=SessionWindow(10),
+        input_schema=SCHEMA,
+    )  # fmt: skip
+
+
+def test_groups_that_a_follower_of_sessions_keeps_are_those_of_open_ones() -> None:
+    primary, follower = over_sessions(), over_sessions()
+    begin = np.zeros(1, np.int64)
+    for step in steps_of(rows_of_keys(50_000, spacing_us=5), begin, None, 1_000):
+        effects = primary.apply(step)
+        follower.let_go(effects.keys)
+        keys, states = primary.snapshot(effects.opened)
+        follower.restore(keys, states, np.full((len(keys), 1), step.end[0]))
+        follower.catch_up(step)
+    slots = follower._slots
+    assert isinstance(slots, SessionSlots)
+    assert slots._groups is not None
+    assert follower.open_windows < 10
+    assert slots.keys.size < 10_000
+    assert slots._groups.size < 10_000
