@@ -1,12 +1,15 @@
 """The join gives what the plain-Python one gives, however its inputs are cut."""
 
 import random
+from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cec_store.operators.contract import Choices
 from cec_store.operators.join import waiting
 from cec_store.operators.join.join import WindowJoin
 from support.models.join_inputs import LEFT, RIGHT, make_side
@@ -59,6 +62,24 @@ def test_rows_and_keys_out_of_reach_are_let_go():
     assert driven.output == [{"k": f"key {n}", "n_left": n, "n_right": n} for n in numbers]
     assert join._keys.bound < 10_000
     assert all(side.chunk_rows < 500 for side in join._waiting)
+
+
+def test_clocks_that_a_join_keeps_are_those_of_steps_whose_rows_wait():
+    schema = pa.schema({"k": pa.int64()})
+    join = WindowJoin(schema, schema, on=["k"], within_us=50, timeout_us=3_600_000_000)
+    numbers = range(1_000)
+    times_us = [10 * number for number in numbers]
+    columns = {"k": [number % 5 for number in numbers]}
+    inputs = [make_rows(source, schema, columns, times_us, numbers) for source in (0, 1)]
+    rng = random.Random(0)
+    rng.choice = lambda options: min(option for option in options if option)
+    steps = make_steps(inputs, [schema, schema], rng, (0, 0))
+    for number, step in enumerate(steps, 1):
+        join.apply(replace(step, choices=Choices(10_000 * number)))
+        waiting = sum(len(side.codes) for side in join._waiting)
+        state = join.snapshot(np.zeros(1, np.int64))[1][0].as_py()
+        assert len(state["clocks"]) // 3 <= waiting
+    assert number > 100
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,13 @@ def windows(window, **more):
     return make, lambda: ReferenceTimedAggregate(["k"], AGGREGATES, window, timeout_us)
 
 
+def timed_join(within_us, timeout_us):
+    def make():
+        return WindowJoin(LEFT, RIGHT, on=["k"], within_us=within_us, timeout_us=timeout_us)
+
+    return make, lambda: ReferenceTimedJoin(["k"], within_us, timeout_us)
+
+
 OPERATORS = {
     "union": (lambda: Union(SCHEMA, 2, by_arrival=True), ReferenceUnion),
     "random filter": (lambda: RandomFilter(0.3, SCHEMA), lambda: ReferenceRandomFilter(0.3)),
@@ -56,6 +63,8 @@ OPERATORS = {
         lambda: WindowJoin(LEFT, RIGHT, on=["k", "s"], within_us=20, by_arrival=True),
         lambda: ReferenceTimedJoin(["k", "s"], 20, None),
     ),
+    "join with a timeout": timed_join(20, 30_000),
+    "join with a timeout that nothing reaches": timed_join(20, 3_600_000_000),
 }
 
 

@@ -39,6 +39,11 @@ class ArrivalClocks:
         self._clocks_us = np.append(self._clocks_us, clock_us)
         self._ends = np.concatenate([self._ends, [end]])
 
+    def forget(self, lows: Ints) -> None:
+        """Forget the steps of which no row waits: of each input those at ``lows`` and above do."""
+        count = int(np.count_nonzero((self._ends <= lows).all(axis=1)))  # ends never fall
+        self._clocks_us, self._ends = self._clocks_us[count:], self._ends[count:]
+
     def state(self) -> dict[str, list[int]]:
         """Return the columns of :data:`FIELDS`."""
         return {"clocks": np.column_stack([self._clocks_us, self._ends]).ravel().tolist()}

@@ -275,6 +275,8 @@ class WindowJoin(Operator):
             codes = [waiting.codes for waiting in self._waiting]
             self._keys.trim(np.unique(np.concatenate(codes)))
         self._lows = np.array(self._needed())
+        if self._clocks is not None:
+            self._clocks.forget(self._lows)
 
     def _needed(self) -> list[int]:
         """Return for each input the lowest offset that can still match."""

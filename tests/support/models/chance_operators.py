@@ -148,7 +148,9 @@ class ReferenceTimedJoin(ReferenceJoin):
     def state(self):
         states = super().state()
         if states and self.timeout_us is not None:
-            states[None]["clocks"] = [number for each in self.clocks for number in each]
+            lows = (states[None]["low_left"], states[None]["low_right"])
+            waiting = [step for step in self.clocks if step[1] > lows[0] or step[2] > lows[1]]
+            states[None]["clocks"] = [number for step in waiting for number in step]
         return states
 
 
