@@ -10,7 +10,7 @@ from cec_store.checkpoints.rebuild import input_taken
 from cec_store.errors import OutOfRange, RecoveryError, StandbyRefused
 from cec_store.format.columns import Ints
 from cec_store.format.records import inputs_of
-from cec_store.format.schema import input_column
+from cec_store.format.schema import KEY, STATE, input_column
 from cec_store.log.chain import QueueChain
 from cec_store.operators.contract import Operator, Source
 from cec_store.operators.reprocessing import refuse_checkpoints
@@ -138,10 +138,14 @@ def refuse_lost_input(sources: Sequence[Source], needed: Ints) -> None:
             ) from error
 
 
-def needed_input(scheme: Scheme, chain: QueueChain, sources: Sequence[Source]) -> Ints:
+def needed_input(
+    scheme: Scheme, chain: QueueChain, sources: Sequence[Source], make: Callable[[], Operator]
+) -> Ints:
     """Return the position at which a takeover begins to read its inputs, shape (inputs,).
 
-    That is T, where there is a state.
+    That is T, where there is a state; by eventual checkpoint an operator whose state is its input,
+    such as a join, needs input from before T, which a new one of ``make`` says. One that follows
+    has that input already.
     """
     nothing = np.zeros(len(sources), np.int64)
     if scheme is Scheme.UPSTREAM:
@@ -150,18 +154,22 @@ def needed_input(scheme: Scheme, chain: QueueChain, sources: Sequence[Source]) -
     last = chain.last()
     if last is None:
         return nothing
-    header, names = last.header, [input_column(n) for n in range(len(sources))]
-    frame = last
-    if header.extent_records:
-        oldest = chain.find_offset(header.end_offset - header.extent_records)
-        assert oldest is not None
-        frame = oldest
-    positions = inputs_of(chain.records(frame, columns=names), len(sources))
-    if header.extent_records:
-        first = header.end_offset - header.extent_records - frame.header.first_offset
-        position: Ints = positions[first]
+    header, columns = last.header, [input_column(n) for n in range(len(sources))]
+    if not header.extent_records:
+        return input_taken(header, inputs_of(chain.records(last, columns=columns), len(sources)))
+    first_offset = header.end_offset - header.extent_records
+    oldest = chain.find_offset(first_offset)
+    assert oldest is not None
+    row = first_offset - oldest.header.first_offset
+    records = chain.records(oldest, columns=[*columns, KEY, STATE]).slice(row, 1)
+    positions = inputs_of(records, len(sources))
+    position: Ints = positions[0]
+    if scheme is not Scheme.EVENTUAL:
         return position
-    return input_taken(header, positions)
+    fresh = make()
+    fresh.restore(records.column(KEY), records.column(STATE), positions)
+    starts = fresh.preload_start()
+    return position if starts is None else np.minimum(position, starts)
 
 
 def why_refused(scheme: Scheme, operator: Operator | None, chains: Sequence[QueueChain]) -> str:

@@ -227,7 +227,8 @@ class Standby:
             self.follow()
         chain = self._checked_chain()
         if self.scheme is not Scheme.AMNESIA:
-            refuse_lost_input(self._sources, needed_input(self.scheme, chain, self._sources))
+            needed = needed_input(self.scheme, chain, self._sources, self._make)
+            refuse_lost_input(self._sources, needed)
 
     def _opened(self) -> OutputQueue:
         return open_queue(

@@ -32,6 +32,7 @@ from cec_store.operators import (
     SessionWindow,
     TimeWindow,
     Union,
+    WindowJoin,
     record_schema,
 )
 from cec_store.operators.contract import Operator
@@ -273,6 +274,39 @@ def test_input_that_is_gone_is_missed_before_the_primary_is_fenced(tmp_path):
         assert isinstance(refused.value.__cause__, OutOfRange)
         assert primary.queue.chain().manifest.epoch == primary.epoch
         primary.queue.close()
+
+
+def test_input_that_a_join_would_preload_is_missed_before_the_primary_is_fenced(tmp_path):
+    options = QueueOptions(segment_bytes=1_000)
+    sides = [open_queue(tmp_path / name, "x", schema=ROWS, options=options) for name in "lr"]
+    for side in sides:
+        for start in range(0, 400, 10):
+            at = np.arange(start, start + 10)
+            side.append(pa.record_batch({"k": at % 7, "v": at}, schema=ROWS), pa.array(at))
+        side.sync()
+
+    def join() -> WindowJoin:
+        return WindowJoin(ROWS, ROWS, on=["k"], within_us=60)
+
+    def sources() -> list[QueueSource]:
+        return [QueueSource(side.chain) for side in sides]
+
+    queue = open_queue(tmp_path / "queue", "a", schema=record_schema(join()))
+    Runner(join(), sources(), queue, Targets(extent_records=1)).run()
+    newest = queue.rebuild()
+    low, position = newest.states[0].as_py()["low_left"], int(newest.replay_from[0])
+    standby = Standby(tmp_path / "queue", join, sources(), "eventual")
+    warm = Standby(tmp_path / "queue", join, sources(), "passive")
+    warm.follow()
+    assert low < sides[0].trim(position - 1) < position
+    epoch = queue.chain().manifest.epoch
+    with pytest.raises(StandbyRefused, match=rf"input 0 is needed from {low} on"):
+        standby.take_over()
+    assert queue.chain().manifest.epoch == epoch
+    # One that is warm has that input already.
+    warm.take_over().close()
+    for side in sides:
+        side.close()
 
 
 def test_a_refusal_takes_no_lease(tmp_path):

@@ -16,6 +16,7 @@ from cec_store.errors import (
     Fenced,
     LeaseHeld,
     NotAQueue,
+    OutOfRange,
     RecoveryError,
     StandbyRefused,
     StoreUnreachable,
@@ -229,7 +230,7 @@ class Node:
             return self._begin(hold)
         except (LeaseHeld, Fenced) as error:
             _log.warning("%s: %s was not first: %s", self._leases.path, self.name, error)
-        except (StandbyRefused, RecoveryError) as error:
+        except (StandbyRefused, RecoveryError, OutOfRange) as error:
             # It may have been refused under a tenure that was taken for it, and let go again.
             self._refused_tenure = newest
             self._tell(replace(self.note, state=NodeState.REFUSED, reason=str(error)), str(error))

@@ -1,10 +1,10 @@
-"""Nodes and standbys whose store does not answer for a moment, and what they keep open."""
+"""Nodes whose takeover fails behind the fence."""
 
 from pathlib import Path
 
 import pytest
 
-from cec_store import StoreUnreachable
+from cec_store import OutOfRange, StoreUnreachable
 from cec_store.standby.nodes.notes import NodeState
 from cec_store.standby.standby import Standby
 from support.standby.node_threads import NodeThreads
@@ -24,12 +24,7 @@ def test_a_store_that_is_lost_behind_the_fence_delays_a_takeover(
         return complete(standby, *arguments)
 
     with NodeThreads(tmp_path) as running:
-        running.start("a")
-        running.primary()
-        running.feed(40)
-        running.wait(lambda: len(running.rows()) == len(expected("count windows", 40)))
-        running.start("b")
-        running.wait_ready("b")
+        warm_standby(running)
         monkeypatch.setattr(Standby, "_complete", complete_later)
         running.end("a")
         running.wait(lambda: running.errors or running.state("b") is NodeState.PRIMARY)
@@ -38,3 +33,28 @@ def test_a_store_that_is_lost_behind_the_fence_delays_a_takeover(
         running.feed(40)
         running.wait(lambda: len(running.rows()) == len(expected("count windows", 80)))
         assert running.rows() == expected("count windows", 80)
+
+
+def test_input_that_is_missed_behind_the_fence_is_told_and_ends_no_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def complete(*_: object) -> None:
+        raise OutOfRange("queues/in: offset 3 is not in 7 … 9")
+
+    with NodeThreads(tmp_path) as running:
+        warm_standby(running)
+        monkeypatch.setattr(Standby, "_complete", complete)
+        running.end("a")
+        running.wait(lambda: running.errors or running.state("b") is NodeState.REFUSED)
+        assert running.errors == {}
+        assert "offset 3 is not in" in running.nodes["b"].note.reason
+
+
+def warm_standby(running: NodeThreads) -> None:
+    """Let a be the primary, and b its standby, after 40 rows of input."""
+    running.start("a")
+    running.primary()
+    running.feed(40)
+    running.wait(lambda: len(running.rows()) == len(expected("count windows", 40)))
+    running.start("b")
+    running.wait_ready("b")
