@@ -146,6 +146,12 @@ class Effects:
         """Number of windows that went into others and had a footprint."""
         return 0 if self.merged is None else len(self.merged)
 
+    @property
+    def are_none(self) -> bool:
+        """True if nothing has left, and no window has opened, closed, grown or been renewed."""
+        slots = (self.closed, self.opened, self.grown, self.renewed)
+        return not self.rows.num_rows and not self.merges and not any(map(len, slots))
+
 
 class Operator(Protocol):
     """A stream operator whose state is split by window (design: CEC paper, II.B and III).
@@ -182,7 +188,10 @@ class Operator(Protocol):
         """N: the windows open now."""
 
     def apply(self, step: Step) -> Effects:
-        """Take the rows, change the state, and say what happened."""
+        """Take the rows, change the state, and say what happened.
+
+        A step without rows whose effects are none has changed no state: it is not logged.
+        """
 
     def snapshot(self, slots: Ints) -> tuple[pa.StructArray, pa.StructArray]:
         """Keys and states of these open windows as they are now."""

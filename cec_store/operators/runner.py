@@ -221,7 +221,7 @@ class Runner:
         """Take a step without input: by the clock, what has waited too long is given up.
 
         For whoever waits for input, between two :meth:`run`; of an operator that does not depend
-        on the clock nothing comes of it.
+        on the clock nothing comes of it. Where nothing has waited too long, nothing is logged.
 
         Raises:
             Fenced: another runner has taken over; said by every later call too.
@@ -251,6 +251,8 @@ class Runner:
 
     def _take(self, step: Step) -> None:
         effects = self._apply(step)
+        if not step.rows and effects.are_none:
+            return  # a tick at which nothing was due: otherwise an idle runner would fill its log
         if self._footprinting is not None:
             parts, records, marks = self._footprinting.frames(step, effects, self._end_offset)
         else:

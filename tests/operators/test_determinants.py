@@ -19,6 +19,7 @@ from cec_store.operators import (
     RandomFilter,
     Runner,
     Union,
+    WindowJoin,
     record_schema,
 )
 from cec_store.operators.choosing import Choosing, steps_again
@@ -179,6 +180,51 @@ def test_the_clock_does_not_fall_and_a_tick_gives_up_what_waits():
     assert results.num_rows == 3
     assert set(results.column("_timestamp").cast(pa.int64()).to_pylist()) == {10_000}
     queue.close()
+
+
+def join(**more) -> WindowJoin:
+    return WindowJoin(SCHEMA, SCHEMA, on=["k"], within_us=5, **more)
+
+
+@pytest.mark.parametrize("checkpoints", [True, False])
+@pytest.mark.parametrize("make", [sums, join])
+def test_ticks_at_which_nothing_is_due_write_nothing(make, checkpoints):
+    clock_us = [1_000]
+    with queue_of(make(timeout_us=500), MemoryFolder()) as queue:
+        runner = Runner(
+            make(timeout_us=500), sources(100, 100), queue, checkpoints=checkpoints,
+            luck=Luck(lambda: clock_us[0]),
+        )  # fmt: skip
+        runner.run()
+        before = runner.records_written
+        for clock_us[0] in [1_499] * 5:
+            runner.tick()
+        assert runner.records_written == before
+        clock_us[0] = 1_500
+        runner.tick()
+        queue.sync()
+        assert runner.records_written > before
+        assert determinants_of(queue)[-1][1]["clock_us"] == 1_500
+
+
+@pytest.mark.parametrize("make", [sums, join])
+def test_a_restart_after_ticks_that_wrote_nothing_has_the_same_deadlines(make):
+    folder, clock_us, states = MemoryFolder(), [1_000], []
+    for _ in range(2):
+        operator = make(timeout_us=500)
+        with queue_of(operator, folder) as queue:
+            luck = Luck(lambda: clock_us[0])
+            runner = Runner(operator, sources(100, 100), queue, luck=luck)
+            runner.run()
+            for clock_us[0] in (1_300, 1_499):
+                runner.tick()
+            states.append(state_of(runner))
+            if len(states) == 2:
+                clock_us[0] = 1_500
+                runner.tick()
+                assert state_of(runner) != states[1]
+        clock_us[0] = 1_200  # the machine's clock is set back meanwhile
+    assert states[0] == states[1]
 
 
 def test_a_tick_means_nothing_to_who_does_not_go_by_the_clock():
