@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 
 from cec_store.errors import Fenced, LeaseHeld, NoExclusiveCreate, StorageError
@@ -156,6 +157,16 @@ class LeaseObjects:
         for number in (n for n in numbers if n <= newest - _KEPT_TENURES):
             tenure = self.tenure(number)
             self._store.delete([*(_row_files(tenure) if tenure else ()), tenure_name(number)])
+
+    def names(self) -> list[str]:
+        """Return the names of all objects of the lease."""
+        return [entry.name for entry in self._store.list()]
+
+    def delete(self, names: Sequence[str]) -> None:
+        """Delete these objects of a lease that is over, and its folder where no others are left."""
+        self._store.delete(names)
+        if self._store.appends and not self._store.list():
+            LocalFolder(self.url).remove()
 
     def beats(self, tenure: Tenure, *, locks: bool = True) -> Beats | None:
         """Return the beats of a tenure for a watcher; ``None`` where they are gone.

@@ -57,6 +57,8 @@ class Members:
             if seen is None:
                 members.append(Member(name, Sign.SILENT, NodeNote()))
                 continue
+            if seen.sign is Sign.NEVER:  # the folder of a lease that was deleted, or is just begun
+                continue
             self._unsure |= seen.sign is Sign.ALIVE and not (seen.has_moved and watch.note)
             if seen.is_alive:
                 heard.add(name)

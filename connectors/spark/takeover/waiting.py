@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import logging
+import math
 import platform
 import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from multiprocessing import current_process
+from threading import Thread
 
 from cec_store.connectors.spark.checkpoint.layout import Checkpoint
 from cec_store.connectors.spark.takeover.tenure import LEASE
 from cec_store.errors import CecError
-from cec_store.standby.leases import KeepAlive, Lease, Leases
-from cec_store.standby.nodes.notes import NodeNote, NodeState, encode_note, node_lease
+from cec_store.standby.leases import KeepAlive, Lease, Leases, Sign
+from cec_store.standby.nodes.notes import NodeNote, NodeState, encode_note, node_lease, node_of
+from cec_store.storage.waiting import start_uninterrupted
 
 _HOST_MAX = 40
 _log = logging.getLogger(__name__)
@@ -24,7 +27,8 @@ class WaitingDriver:
     """Holds a lease of its own while it waits, whose signs of life say if it is warm.
 
     Positions are numbers of batches: that after the one whose state it has read, and that after the
-    last committed one. A driver whose lease cannot be held waits all the same.
+    last committed one. A driver whose lease cannot be held waits all the same. The lease is deleted
+    with the end of the waiting; those that killed drivers have left are deleted meanwhile.
     """
 
     def __init__(self, leases: Leases, rule: KeepAlive) -> None:
@@ -62,20 +66,44 @@ class WaitingDriver:
             self.note = replace(self.note, end=committed[-1] + 1)
 
     def __enter__(self) -> WaitingDriver:
+        own = node_lease(LEASE, _own_name())
         try:
             self._lease = self._leases.hold(
-                node_lease(LEASE, _own_name()),
+                own,
                 keep_alive=self._rule,
                 note=lambda: encode_note(self.note),
             )
         except CecError as error:
             _log.warning("nobody can see that this standby waits: %s", error)
+        # Silence is told by waiting for it.
+        arguments = (self._leases, own)
+        name = f"cec-leases-before-{own}"
+        start_uninterrupted([Thread(target=_delete_left, args=arguments, name=name, daemon=True)])
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._lease is not None:
             with suppress(CecError):
                 self._lease.release()
+                objects = self._leases.objects(self._lease.name)
+                if not objects.is_over(self._lease.number):
+                    objects.delete(objects.names())
+
+
+def _delete_left(leases: Leases, own: str) -> None:
+    """Delete the leases of other drivers that waited and are released or silent."""
+    try:
+        for name in leases.names():
+            pair = node_of(name)
+            if pair is None or pair[0] != LEASE or name == own:
+                continue
+            objects = leases.objects(name)
+            before = objects.names()  # not what a new holder of the name makes meanwhile
+            seen = leases.sight(name, locks=False, longest_s=math.inf)
+            if seen.sign in (Sign.RELEASED, Sign.SILENT):
+                objects.delete(before)
+    except (CecError, OSError, ValueError) as error:
+        _log.info("leases of drivers that no longer wait are left: %s", error)
 
 
 def committed_if_readable(checkpoint: Checkpoint) -> list[int]:
