@@ -138,9 +138,9 @@ def _await_turn(
 
 def _read(session: Any, checkpoint: Checkpoint, waiting: WaitingDriver) -> None:
     """Read the state of the last committed batch, and note which one that was."""
-    batch = committed_if_readable(checkpoint)[-1:]
-    read_state(session, checkpoint, checkpoint.path)
-    waiting.has_read(batch[0] if batch else None)
+    committed = read_state(session, checkpoint, checkpoint.path)
+    if committed is not None:
+        waiting.has_read(committed[-1] if committed else None)
 
 
 def _warm_until_silent(

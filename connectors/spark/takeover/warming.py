@@ -13,6 +13,7 @@ import secrets
 from typing import Any
 
 from cec_store.connectors.spark.checkpoint.layout import JOIN_SIDES, Checkpoint
+from cec_store.errors import CecError
 
 _ROWS = 1000
 _BATCHES = 3
@@ -51,16 +52,21 @@ def _run(writer: Any, path: str) -> None:
         query.stop()
 
 
-def read_state(session: Any, checkpoint: Checkpoint, path: str) -> None:
+def read_state(session: Any, checkpoint: Checkpoint, path: str) -> list[int] | None:
     """Read all state of the last committed batch, where there is one.
 
-    The primary goes on meanwhile and may delete what is read: then it is left to the next time.
+    Returns the committed batches when it began; ``None`` where the checkpoint cannot be listed, and
+    nothing was read. The primary goes on meanwhile and may delete what is read: then it is left to
+    the next time.
     """
-    if not checkpoint.committed_batches():
-        return
-    stores = sorted(
-        {(state_folder.operator, state_folder.store) for state_folder in checkpoint.state_folders()}
-    )
+    try:
+        committed = checkpoint.committed_batches()
+        if not committed:
+            return committed
+        stores = sorted({(folder.operator, folder.store) for folder in checkpoint.state_folders()})
+    except (CecError, OSError) as error:
+        _log.warning("%s: the state cannot be read now: %s", path, error)
+        return None
     for operator, store in stores:
         reader = session.read.format("statestore").option("operatorId", operator)
         side = next((side for side, name in JOIN_SIDES.items() if name == store), None)
@@ -74,3 +80,4 @@ def read_state(session: Any, checkpoint: Checkpoint, path: str) -> None:
             reader.load(path).write.format("noop").mode("overwrite").save()
         except Exception as error:  # whatever Spark may raise: it is read to be warm, no more
             _log.warning("%s: state of operator %d is not warm: %s", path, operator, error)
+    return committed
