@@ -9,7 +9,10 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from threading import Thread
 from typing import Any, Generic, TypeVar
 
 from cec_store.connectors.spark.checkpoint.layout import Checkpoint
@@ -23,6 +26,7 @@ from cec_store.storage.names import LEASES_FOLDER
 from cec_store.storage.paths import AnyPath
 from cec_store.storage.stores.by_url import name_of
 from cec_store.storage.stores.folders import StorageOptions
+from cec_store.storage.waiting import start_uninterrupted
 
 STANDBY_OF = "CEC_STORE_STANDBY_OF"
 """A variable that `cec-store standby` sets: the checkpoint of which this process is the standby."""
@@ -136,9 +140,14 @@ def _await_turn(
                 _log.warning("another standby was quicker: %s", error)
 
 
-def _read(session: Any, checkpoint: Checkpoint, waiting: WaitingDriver) -> None:
+def _read(
+    session: Any,
+    checkpoint: Checkpoint,
+    waiting: WaitingDriver,
+    goes_on: Callable[[], bool] = lambda: True,
+) -> None:
     """Read the state of the last committed batch, and note which one that was."""
-    committed = read_state(session, checkpoint, checkpoint.path)
+    committed = read_state(session, checkpoint, checkpoint.path, goes_on)
     if committed is not None:
         waiting.has_read(committed[-1] if committed else None)
 
@@ -146,16 +155,45 @@ def _read(session: Any, checkpoint: Checkpoint, waiting: WaitingDriver) -> None:
 def _warm_until_silent(
     session: Any, checkpoint: Checkpoint, watch: Watch, waiting: WaitingDriver
 ) -> int:
-    """The number of the tenure that is over."""
-    read_s = noted_s = time.monotonic()
+    """Return the number of the tenure that is over.
+
+    State is read in a thread of its own, because that may take longer than the primary may be
+    silent.
+
+    Raises:
+        Exception: of Spark, where its session has failed.
+    """
+    end: SimpleQueue[None] = SimpleQueue()
+    failures: list[Exception] = []
+
+    def keep_warm() -> None:
+        try:
+            _keep_warm(session, checkpoint, waiting, end)
+        except Exception as error:
+            failures.append(error)
+
+    start_uninterrupted([Thread(target=keep_warm, name="cec-standby-warming", daemon=True)])
+    try:
+        while not failures:
+            seen = watch.wait(timeout_s=_LOOK_S)
+            if seen.sign in (Sign.SILENT, Sign.RELEASED):
+                return seen.tenure
+        raise failures[0]
+    finally:
+        end.put(None)
+
+
+def _keep_warm(
+    session: Any, checkpoint: Checkpoint, waiting: WaitingDriver, end: SimpleQueue[None]
+) -> None:
+    """Read the state again and again, and note how far the query is, until there is an end."""
+    read_s = time.monotonic()
     while True:
-        seen = watch.wait(timeout_s=_LOOK_S)
-        if seen.sign in (Sign.SILENT, Sign.RELEASED):
-            return seen.tenure
-        now_s = time.monotonic()
-        if now_s - read_s >= _STATE_AGE_S:
-            _read(session, checkpoint, waiting)
-            read_s = noted_s = now_s
-        elif now_s - noted_s >= _NOTED_EVERY_S:
+        with suppress(Empty):
+            end.get(timeout=_NOTED_EVERY_S)
+            return
+        if time.monotonic() - read_s >= _STATE_AGE_S:
+            _read(session, checkpoint, waiting, end.empty)
+            read_s = time.monotonic()
+        else:
             waiting.sees(committed_if_readable(checkpoint))
-            noted_s = now_s

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import secrets
+from collections.abc import Callable
 from typing import Any
 
 from cec_store.connectors.spark.checkpoint.layout import JOIN_SIDES, Checkpoint
@@ -52,12 +53,17 @@ def _run(writer: Any, path: str) -> None:
         query.stop()
 
 
-def read_state(session: Any, checkpoint: Checkpoint, path: str) -> list[int] | None:
+def read_state(
+    session: Any,
+    checkpoint: Checkpoint,
+    path: str,
+    goes_on: Callable[[], bool] = lambda: True,
+) -> list[int] | None:
     """Read all state of the last committed batch, where there is one.
 
-    Returns the committed batches when it began; ``None`` where the checkpoint cannot be listed, and
-    nothing was read. The primary goes on meanwhile and may delete what is read: then it is left to
-    the next time.
+    Returns the committed batches when it began; ``None`` where the checkpoint cannot be listed, or
+    where ``goes_on``, which is asked before each store, says no. The primary goes on meanwhile and
+    may delete what is read: then it is left to the next time.
     """
     try:
         committed = checkpoint.committed_batches()
@@ -68,6 +74,8 @@ def read_state(session: Any, checkpoint: Checkpoint, path: str) -> list[int] | N
         _log.warning("%s: the state cannot be read now: %s", path, error)
         return None
     for operator, store in stores:
+        if not goes_on():
+            return None
         reader = session.read.format("statestore").option("operatorId", operator)
         side = next((side for side, name in JOIN_SIDES.items() if name == store), None)
         if side is not None:
