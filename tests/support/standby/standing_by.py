@@ -206,6 +206,7 @@ class StandingBy:
     def takes(self, runner: Runner, steps: int) -> None:
         for number, step in enumerate(runner._steps(runner._position), 1):
             runner.step(step)
+            runner.tick()
             if self.rng.random() < 0.3:
                 runner.queue.sync()
             if number == steps:
