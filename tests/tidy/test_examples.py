@@ -3,7 +3,8 @@
 import re
 import subprocess
 import sys
-from pathlib import Path
+from fnmatch import fnmatch
+from pathlib import Path, PurePosixPath
 
 import pytest
 
@@ -58,6 +59,25 @@ def test_the_compose_file_names_files_that_are_there() -> None:
     assert all((ROOT / path).is_file() for path in [*copied, "examples/compose/Dockerfile"])
     [port] = re.findall(r'"--port", type=int, default=(\d+)', (COMPOSE / "counts.py").read_text())
     assert f'targets: ["counts:{port}"]' in (COMPOSE / "prometheus.yml").read_text("utf-8")
+
+
+def in_build_context(path: str) -> bool:
+    """Return True if Docker sends the file: the last pattern that it or a folder of it meets."""
+    file = PurePosixPath(path)
+    parts = [str(part) for part in (file, *file.parents)]
+    is_sent = True
+    for pattern in (ROOT / ".dockerignore").read_text("utf-8").split():
+        if any(fnmatch(part, pattern.removeprefix("!")) for part in parts):
+            is_sent = pattern.startswith("!")
+    return is_sent
+
+
+@pytest.mark.parametrize("dockerfile", ["Dockerfile", "examples/compose/Dockerfile"])
+def test_the_build_context_has_what_a_dockerfile_copies(dockerfile: str) -> None:
+    sources = re.findall(r"^COPY (\S+) ", (ROOT / dockerfile).read_text("utf-8"), re.MULTILINE)
+    assert sources
+    assert all(in_build_context(source.replace("*", "any")) for source in sources)
+    assert not any(map(in_build_context, ["dist/cec_store.tar.gz", ".venv/bin/python"]))
 
 
 @pytest.mark.parametrize(
