@@ -206,8 +206,16 @@ def pauses(asked: Options) -> Figures:
     for name, outcome in measured.items():
         outcome["lost"] = 1 - timings["none"].best / timings[name].best
         outcome["rows_per_s"] = (rows - warm_rows) / timings[name].best
-        outcome["pause_s"] = min(outcome["pauses_s"])
+        outcome["pause_s"] = pause_s(name, outcome["pauses_s"])
     return measured
+
+
+def pause_s(checkpoints: str, rounds_s: list[float]) -> float:
+    """Return seconds: the longest of all rounds for eventual checkpoints, the median for others.
+
+    ``rounds_s`` has the longest pause of each round for the former, the median for the latter.
+    """
+    return max(rounds_s) if checkpoints == "eventual" else median(rounds_s)
 
 
 def _eventual(work: Case, asked: Options, figures: Figures) -> float:

@@ -132,6 +132,21 @@ def test_tables_of_the_document_are_those_of_the_results(results: str, module: s
     assert filled_in(text, figures, tables) == text
 
 
+def test_the_longest_pause_is_that_of_all_rounds() -> None:
+    pytest.importorskip("matplotlib")
+    headline = import_module("bench.papers.cec").headline
+    figures = json.loads(results_file("cec", quick=False).read_text(encoding="utf-8"))
+    pauses = figures["pauses"]
+    assert {name: outcome["pause_s"] for name, outcome in pauses.items()} == {
+        "eventual": max(pauses["eventual"]["pauses_s"]),
+        "whole": sorted(pauses["whole"]["pauses_s"])[1],
+        "increments": sorted(pauses["increments"]["pauses_s"])[1],
+    }
+    assert headline(figures) == figures["headline"]
+    assert cec_beyond.pause_s("eventual", [2.0, 5.0, 1.0]) == 5.0
+    assert cec_beyond.pause_s("whole", [2.0, 5.0, 1.0]) == 2.0
+
+
 def test_numbers_are_shown_with_three_digits() -> None:
     assert [cell(each) for each in (1234567, 1234567.0, 0.012345, 12.345, None, "x")] == [
         "1,234,567", "1,230,000", "0.0123", "12.3", "", "x",
