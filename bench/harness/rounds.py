@@ -10,7 +10,9 @@ import argparse
 import gc
 import json
 import shutil
+import signal
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -53,7 +55,7 @@ def options(
     """Parse the command line and make the folder; ``turns`` of each, at full size and quick.
 
     What has ``parts`` can be asked for some of them; a quick run leaves out ``long_parts`` unless
-    it is asked for them.
+    it is asked for them. From here on SIGTERM raises SystemExit.
     """
     full, quick = turns
     parser = argparse.ArgumentParser(description=description)
@@ -70,6 +72,8 @@ def options(
     asked = parser.parse_args()
     usual = [part for part in parts if not (asked.quick and part in long_parts)]
     named = getattr(asked, "only", None) or usual
+    # Otherwise a SIGTERM would leave the folder behind, and processes that the script has started.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     asked.dir.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(dir=asked.dir))
     try:

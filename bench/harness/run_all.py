@@ -27,10 +27,18 @@ def run(script: str, arguments: list[str]) -> Run:
     facts = describe(WORK)
     command = [sys.executable, str(BENCH / script), *arguments]
     print(f"{script} …", flush=True)
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        raise SystemExit(f"{script} failed:\n{done.stderr}")
-    *lines, last = done.stdout.rstrip().splitlines()
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            output, errors = process.communicate()
+        except KeyboardInterrupt:
+            # The script was interrupted too, and ends what it has started. This takes time.
+            process.communicate()
+            raise
+    if process.returncode:
+        raise SystemExit(f"{script} failed:\n{errors}")
+    *lines, last = output.rstrip().splitlines()
     print("\n".join(lines), flush=True)
     return Run(
         " ".join(["python", f"bench/{script}", *arguments]),
