@@ -47,6 +47,16 @@ def test_figures_are_those_of_the_newest_run(path) -> None:  # type: ignore[no-u
         assert f"| **{rows[name][numbers.index(min(numbers))]}**" in path.read_text("utf-8")
 
 
+@pytest.mark.parametrize("path", [ROOT / "README.md", DOCS / "why.md"], ids=lambda path: path.stem)
+def test_pages_say_which_processor_each_table_is_of(path: Path) -> None:
+    results = (BENCH / "RESULTS.md").read_text("utf-8")
+    text = " ".join(path.read_text("utf-8").split())
+    for script, table in {"providers": "first table", "watermarks": "second"}.items():
+        section = results.split(f"## `python bench/spark/{script}.py`")[1]
+        [name] = re.findall(r"processor (.+?)(?: Processor)?, \d+ cores", section.split("```")[0])
+        assert re.search(rf"{table}[^.]* {name.replace('(R)', '')}\b", text), (script, name)
+
+
 def watermarked() -> dict[str, list[str]]:
     """By row of the tables: the time of a batch on each store."""
     text = (BENCH / "RESULTS.md").read_text("utf-8")
