@@ -23,6 +23,8 @@ from pathlib import Path
 from bench.harness.machine import ROOT
 
 WORK = ROOT / "build" / "bench"
+ONE_TURN = (1, 1)
+"""Turns of a script that measures each contestant once, or has only one."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,8 @@ def options(
     if has_before:
         parser.add_argument("--before", type=Path, help="a checkout to be compared with")
     asked = parser.parse_args()
+    if turns == ONE_TURN and asked.rounds > 1:
+        parser.error(f"--rounds {asked.rounds}: this script has one turn; run it again for more")
     usual = [part for part in parts if not (asked.quick and part in long_parts)]
     named = getattr(asked, "only", None) or usual
     # Otherwise a SIGTERM would leave the folder behind, and processes that the script has started.

@@ -26,7 +26,7 @@ from pathlib import Path
 import numpy as np
 
 from bench.harness.queues import output_queue
-from bench.harness.rounds import Options, options, report
+from bench.harness.rounds import ONE_TURN, Options, options, report
 
 TARGETS = {
     "burst_windows": "at least 1e7",
@@ -124,5 +124,5 @@ def main(asked: Options) -> None:
 
 
 if __name__ == "__main__":
-    with options(__doc__) as asked:
+    with options(__doc__, ONE_TURN) as asked:
         main(asked)

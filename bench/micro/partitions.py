@@ -21,7 +21,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from bench.harness.rounds import options, report
+from bench.harness.rounds import ONE_TURN, options, report
 from cec_store.format.schema import RecordSchema
 from cec_store.ledger.reference_commits import batch_after, making
 from cec_store.ledger.reference_log import ReferenceLog
@@ -97,7 +97,7 @@ def commit_ms(store: Store, partitions: int, commits: int) -> list[float]:
 
 
 def main() -> None:
-    with options(__doc__) as asked, s3_server() as address:
+    with options(__doc__, ONE_TURN) as asked, s3_server() as address:
         commits = asked.size(COMMITS, COMMITS_QUICK)
         local = MeasuredStore(store_at(asked.folder / "queue"))
         fewer = MeasuredStore(store_at(asked.folder / "fewer"))

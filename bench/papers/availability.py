@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from bench.harness.machine import describe
-from bench.harness.rounds import Options, options, report
+from bench.harness.rounds import ONE_TURN, Options, options, report
 from bench.papers import availability_values as paper
 from bench.papers.availability_plots import write_plots
 from bench.papers.availability_tables import TABLES
@@ -236,5 +236,5 @@ def main(asked: Options) -> None:
 
 
 if __name__ == "__main__":
-    with options(__doc__, takes="about ten seconds") as asked:
+    with options(__doc__, ONE_TURN, takes="about ten seconds") as asked:
         main(asked)

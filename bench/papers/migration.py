@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from bench.harness.machine import describe
-from bench.harness.rounds import Options, options, report
+from bench.harness.rounds import ONE_TURN, Options, options, report
 from bench.papers.migration_input import INTERVAL_S, STEPS, Load, airline_job
 from bench.papers.migration_plots import write_plots
 from bench.papers.migration_tables import TABLES
@@ -209,5 +209,5 @@ def main(asked: Options) -> None:
 
 
 if __name__ == "__main__":
-    with options(__doc__, takes="about twenty seconds") as asked:
+    with options(__doc__, ONE_TURN, takes="about twenty seconds") as asked:
         main(asked)

@@ -24,7 +24,7 @@ from typing import Any
 
 from bench.harness.apart import run_apart
 from bench.harness.machine import describe
-from bench.harness.rounds import Options, options, report
+from bench.harness.rounds import ONE_TURN, Options, options, report
 from bench.papers.migration_airline_worker import Outcome, Task
 from bench.papers.report import publish
 from bench.papers.tables import Figures, percent, table
@@ -114,5 +114,5 @@ def main(asked: Options) -> None:
 
 
 if __name__ == "__main__":
-    with options(__doc__, turns=(1, 1), takes="under five minutes") as asked:
+    with options(__doc__, turns=ONE_TURN, takes="under five minutes") as asked:
         main(asked)

@@ -23,7 +23,7 @@ from bench.fleet.fleet import points_of, task, told, usual_of
 from bench.fleet.outcomes import first_back_s, lost_query_s
 from bench.fleet.worker import BEST_CASE, BLOCKING, INCREMENTAL, SPARK, Case, Outcome, Task, run
 from bench.harness.machine import describe
-from bench.harness.rounds import Options, options, report
+from bench.harness.rounds import ONE_TURN, Options, options, report
 from bench.micro.recovery_plans import SETTINGS, SHARES, shares_of_optimum
 from bench.papers.recovery_checkpoints import by_interval
 from bench.papers.recovery_tables import TABLES, write_plots
@@ -154,6 +154,6 @@ def main(chosen: Options) -> None:
 
 if __name__ == "__main__":
     with options(
-        __doc__, turns=(1, 1), takes="five minutes", parts=list(PARTS), long_parts=NOT_QUICK
+        __doc__, turns=ONE_TURN, takes="five minutes", parts=list(PARTS), long_parts=NOT_QUICK
     ) as chosen:
         main(chosen)

@@ -17,7 +17,7 @@ from __future__ import annotations
 import statistics
 from dataclasses import dataclass, replace
 
-from bench.harness.rounds import Options, options, report
+from bench.harness.rounds import ONE_TURN, Options, options, report
 from bench.spark.input import Phase
 from bench.spark.worker import OURS, Outcome, Task, metric, run
 
@@ -128,5 +128,5 @@ def main(asked: Options) -> None:
 
 
 if __name__ == "__main__":
-    with options(__doc__, turns=(1, 1), takes="under five minutes") as asked:
+    with options(__doc__, turns=ONE_TURN, takes="under five minutes") as asked:
         main(asked)

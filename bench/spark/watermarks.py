@@ -39,7 +39,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from bench.harness.rounds import Options, options, report
+from bench.harness.rounds import ONE_TURN, Options, options, report
 from bench.spark import nexmark_input
 from bench.spark.watermarks_input import Workload
 from bench.spark.watermarks_worker import FORMAT_4, Case, Outcome, Task, run
@@ -404,6 +404,6 @@ def main(asked: Options) -> None:
 
 if __name__ == "__main__":
     with options(
-        __doc__, (1, 1), "under five minutes", tuple(PARTS), long_parts=("nexmark",)
+        __doc__, ONE_TURN, "under five minutes", tuple(PARTS), long_parts=("nexmark",)
     ) as asked:
         main(asked)
