@@ -64,9 +64,10 @@ def rendered(facts: Mapping[str, str], runs: Mapping[str, Run], targets: Sequenc
     lines = [
         "# Results",
         "",
-        "Written by `make bench`. Ratios compare rounds of one run, in which the contestants took",
-        "turns: the best ones, or the medians where the script says so. What is compared stands at",
-        "the top of each script. Each run says when and where it was made, and of which commit.",
+        "Written by `make bench`. A ratio compares contestants of one run. They took turns, and",
+        "their best turns are compared, or the medians where the script says so. Where each had",
+        "one turn, medians of its batches are compared. What is compared stands at the top of",
+        "each script. Each run says when and where it was made, and of which commit.",
         "",
         "| | |",
         "|---|---|",

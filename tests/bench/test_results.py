@@ -59,6 +59,12 @@ def test_committed_results_have_a_row_for_each_target() -> None:
     assert rows == [(target.script, target.figure, target.bound) for target in in_order(targets)]
 
 
+def test_committed_results_have_the_head_that_is_written() -> None:
+    head, _ = rendered({}, {}, ()).split("| | |")
+    assert "Where each had one turn" in " ".join(head.split())
+    assert (BENCH / "RESULTS.md").read_text(encoding="utf-8").startswith(head)
+
+
 def test_targets_with_watermarks_come_first_and_none_is_lost() -> None:
     late = Target("spark/replicas.py", "replica_load_watermark_vs_cold", "report")
     script = Target("spark/watermarks.py", "session_vs_rocksdb", "at most 1")
