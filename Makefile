@@ -157,10 +157,12 @@ endif
 mutate: setup
 	PYTHONPATH=tests $(BIN)/python -m support.runs.mutation $(MODULES)
 
-# ONLY="micro/seek.py" for some of the scripts: the results of the others stay.
+# ONLY="micro/seek.py" for some of the scripts: the results of the others stay. In an environment
+# other than theirs, RESULTS=build/results.md for a page of its own.
 ONLY ?=
+RESULTS ?=
 bench: setup
-	$(BIN)/python bench/harness/run_all.py $(if $(ONLY),--only $(ONLY))
+	$(BIN)/python bench/harness/run_all.py $(if $(ONLY),--only $(ONLY)) $(if $(RESULTS),--results $(RESULTS))
 
 # The scripts of findings/, each of which fetches what it is about. What behaves otherwise by now is
 # told, and fails nothing. SHARE=1 and SHARE=2 are its halves.

@@ -41,8 +41,11 @@ def kept(results: str, facts: Mapping[str, str]) -> dict[str, Run]:
     """Return the runs that a RESULTS.md holds, by script; none if they are of another machine."""
     header = _OWN_VERSION.sub("", results)
     same = (_OWN_VERSION.sub("", f"| {name} | {fact} |") for name, fact in machine(facts).items())
-    if not all(row in header for row in same):
-        return {}
+    return all_runs(results) if all(row in header for row in same) else {}
+
+
+def all_runs(results: str) -> dict[str, Run]:
+    """Return the runs that a RESULTS.md holds, by script, whatever machine they are of."""
     return {
         script: Run(command, measured, text.rstrip("\n"), json.loads(figures))
         for command, script, measured, text, figures in _SECTION.findall(results)

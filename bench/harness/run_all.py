@@ -1,6 +1,7 @@
 """Run every benchmark that has targets at full size and write RESULTS.md: `make bench`.
 
 With `--only` the results of the other scripts stay; each says when and at which commit it was run.
+In another environment, and with `--quick`, a page of your own takes the results: `--results FILE`.
 `--render` runs nothing and writes the page anew, as after a change of targets.
 """
 
@@ -13,9 +14,11 @@ import sys
 from pathlib import Path
 
 from bench.harness.machine import describe
-from bench.harness.results import MEASURED, Run, kept, number, rendered
+from bench.harness.results import MEASURED, Run, all_runs, kept, number, rendered
 from bench.harness.rounds import WORK
 from bench.harness.targets import BENCH, all_targets
+
+RESULTS = BENCH / "RESULTS.md"
 
 
 def run(script: str, arguments: list[str]) -> Run:
@@ -54,10 +57,12 @@ def main() -> int:
     scripts = tuple(dict.fromkeys(target.script for target in targets))
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small sizes")
-    parser.add_argument("--results", type=Path, default=BENCH / "RESULTS.md")
+    parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--only", nargs="+", choices=scripts, default=scripts)
     parser.add_argument("--render", action="store_true", help="run nothing, write the page anew")
     asked = parser.parse_args()
+    if asked.quick and asked.results.resolve() == RESULTS:
+        parser.error("--quick: its figures are no results; name another page by --results FILE")
     WORK.mkdir(parents=True, exist_ok=True)
     facts = describe(WORK)
     results = asked.results.read_text(encoding="utf-8") if asked.results.exists() else ""
@@ -67,6 +72,11 @@ def main() -> int:
             raise SystemExit(f"{asked.results} has no runs of this machine, and stays as it is")
         asked.results.write_text(rendered(facts, runs, targets), encoding="utf-8")
         return 0
+    if set(asked.only) != set(scripts) and not runs and all_runs(results):
+        raise SystemExit(
+            f"{asked.results} has runs of another environment, which would be lost:"
+            " run all scripts, or name another page by --results FILE"
+        )
     for script in asked.only:
         runs[script] = run(script, ["--quick"] if asked.quick else [])
         asked.results.write_text(rendered(facts, runs, targets), encoding="utf-8")
