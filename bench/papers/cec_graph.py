@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -15,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from bench.harness.queues import output_queue
-from bench.papers.cec_input import item_counts
 from bench.papers.cec_processes import input_block
 from cec_store.log.chain import Chain
 from cec_store.storage.local import LocalFolder
@@ -128,10 +130,12 @@ def run_with_crash(work: Work, folder: Path, kill_at: int) -> Crash:
     """Source, filter with a queue, aggregate with a queue, sink; kill the aggregate at a row.
 
     Raises:
-        AssertionError: the sink has not received exactly one result for each full window.
+        AssertionError: the output, or what the sink has received of it, is not exactly one result
+            for each full window.
     """
     folder.mkdir()
-    results = full_windows(work)
+    due = full_windows(work)
+    results = len(due)
     source_end, from_source = socket.socketpair()
     filtered, output = str(folder / "filter"), str(folder / "aggregate")
     operator = _settings(work, queue=output, input_queue=filtered)
@@ -154,6 +158,8 @@ def run_with_crash(work: Work, folder: Path, kill_at: int) -> Crash:
         told = recovered.finish()
         source.finish()
         filter_.finish()
+        # Before the sink ends, because it would wait for a lost result for ever.
+        check_results(Path(output), due)
         received = sink.finish()
     if received["results"] != results:
         raise AssertionError(f"{received['results']} results of {results} full windows")
@@ -168,10 +174,45 @@ def _run_up_to(aggregate: Process, kill_at: int) -> int:
     raise RuntimeError("the aggregate ended before it could be killed")
 
 
-def full_windows(work: Work) -> int:
-    """Return how many results there have to be."""
+def full_windows(work: Work) -> NDArray[np.int64]:
+    """Return item and time, in µs since 1970, of the row that closes each full window; sorted."""
     block = input_block(work.items, work.batch_rows)
-    return int((item_counts(block, work.rows, work.items) // work.window).sum())
+    turns = -(-work.rows // block.num_rows)
+    rows = np.tile(_items_and_times(block, "time"), (turns, 1))[: work.rows]
+    by_item = rows[np.argsort(rows[:, 0], kind="stable")]
+    firsts = np.searchsorted(by_item[:, 0], by_item[:, 0])
+    numbers = np.arange(1, len(by_item) + 1) - firsts
+    return _sorted(by_item[numbers % work.window == 0])
+
+
+def check_results(path: Path, due: NDArray[np.int64]) -> None:
+    """Require the results in a queue to be those that are due, by item and time.
+
+    Raises:
+        AssertionError: a result is lost, or there more often than it is due.
+    """
+    with output_queue(path) as queue:
+        batches = [
+            batch.select(["item", "_timestamp"]) for batch in queue.replay(include_metadata=True)
+        ]
+    results = _sorted(_items_and_times(pa.Table.from_batches(batches), "_timestamp"))
+    if not np.array_equal(results, due):
+        missing = Counter(map(tuple, due.tolist()))
+        missing.subtract(map(tuple, results.tolist()))
+        raise AssertionError(
+            f"{path}: of {len(due)} full windows {sum((+missing).values())} results are lost,"
+            f" and {sum((-missing).values())} are there besides"
+        )
+
+
+def _items_and_times(table: pa.Table, time: str) -> NDArray[np.int64]:
+    """Return a row for each row of the table: its item, and its time in µs since 1970."""
+    columns = table.column("item"), table.column(time).cast(pa.int64())
+    return np.stack([column.to_numpy() for column in columns], axis=1)
+
+
+def _sorted(rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    return rows[np.lexsort((rows[:, 1], rows[:, 0]))]
 
 
 def _checks_below(path: Path, end_offset: int) -> int:

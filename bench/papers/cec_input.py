@@ -97,12 +97,3 @@ class Pace:
         if self._rows_per_s:
             due = self._began + self._rows / self._rows_per_s
             time.sleep(max(0.0, due - time.perf_counter()))
-
-
-def item_counts(block: pa.Table, rows: int, items: int) -> NDArray[np.int64]:
-    """Return how many bids each item gets from the rows of a block that is read over and over."""
-    column = block.column("item").to_numpy()
-    turns, rest = divmod(rows, len(column))
-    counts = turns * np.bincount(column, minlength=items)
-    counts += np.bincount(column[:rest], minlength=items)
-    return counts

@@ -199,7 +199,10 @@ def _run(runner: Runner, settings: Settings) -> None:
 
 
 def sink(settings: Settings) -> None:
-    """Counts records by kind, and the seconds from the first batch to the last."""
+    """Counts records by kind, and the seconds from the first batch to the last.
+
+    Rates are of all batches but the first, and 0 where there is no other.
+    """
     counts = np.zeros(256, np.int64)
     first: list[float] = []
     at_first: list[int] = []
@@ -211,13 +214,14 @@ def sink(settings: Settings) -> None:
             first.append(last)
             at_first.append(int(counts[RecordKind.RESULT]))
             at_first.append(int(counts.sum()))
+    seconds = last - first[0]
     say(
-        seconds=last - first[0],
+        seconds=seconds,
         results=int(counts[RecordKind.RESULT]),
         open=int(counts[RecordKind.OPEN]),
         check=int(counts[RecordKind.CHECK]),
-        results_per_s=(int(counts[RecordKind.RESULT]) - at_first[0]) / (last - first[0]),
-        records_per_s=(int(counts.sum()) - at_first[1]) / (last - first[0]),
+        results_per_s=(int(counts[RecordKind.RESULT]) - at_first[0]) / seconds if seconds else 0,
+        records_per_s=(int(counts.sum()) - at_first[1]) / seconds if seconds else 0,
     )
 
 

@@ -10,14 +10,21 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from bench.papers import cec_baselines, cec_beyond, cec_wires, migration_input
+from bench.papers import (
+    cec_baselines,
+    cec_beyond,
+    cec_graph,
+    cec_processes,
+    cec_wires,
+    migration_input,
+)
 from bench.papers.cec_graph import share_within
-from bench.papers.cec_input import Bids, item_counts
+from bench.papers.cec_input import Bids
 from bench.papers.cec_scaling import exponent
 from bench.papers.cec_tables import TABLES
 from bench.papers.report import results_file
 from bench.papers.tables import cell, filled_in
-from cec_store import Never, open_queue
+from cec_store import Never, RecordSchema, open_queue
 from cec_store.operators.aggregate.windows import CountWindow
 from cec_store.operators.runner import Runner, record_schema
 from support.paths import DOCS
@@ -44,9 +51,17 @@ def test_skewed_items_follow_zipfs_law() -> None:
     assert counts[0] / counts[9] == pytest.approx(10, rel=0.15)
 
 
-def test_rows_of_a_block_that_is_read_over_and_over_are_counted() -> None:
-    block = pa.table({"item": [0, 1, 1, 2]})
-    assert item_counts(block, 9, 4).tolist() == [3, 4, 2, 0]
+def test_full_windows_are_those_of_a_block_that_is_read_over_and_over() -> None:
+    work = cec_graph.Work(items=50, window=7, rows=5000, batch_rows=16)
+    block = cec_processes.input_block(50, 16)
+    items, times = (block.column(name).cast(pa.int64()).to_pylist() for name in ("item", "time"))
+    counts, closed = [0] * 50, []
+    for row in range(5000):
+        item = items[row % len(items)]
+        counts[item] += 1
+        if counts[item] % 7 == 0:
+            closed.append([item, times[row % len(items)]])
+    assert cec_graph.full_windows(work).tolist() == sorted(closed)
 
 
 def test_an_exponent_is_the_slope_of_the_logarithms() -> None:
@@ -57,6 +72,61 @@ def test_an_exponent_is_the_slope_of_the_logarithms() -> None:
 def test_a_share_within_q_counts_frames() -> None:
     assert share_within([(20, 10, 0), (21, 10, 0)], 2, 0) == 0.5
     assert share_within([(20, 10, 0), (21, 10, 0)], 2, 30) == 1.0
+
+
+def results_queue(path: Path, items: list[int], times: list[int]) -> Path:
+    """Make a queue with a result for each of these items and times, in one frame."""
+    columns = {"item": items, "time": pa.array(times, pa.timestamp("us", "UTC"))}
+    table = pa.table(columns)
+    schema = RecordSchema(table.schema, timestamp_column="time")
+    with open_queue(path, "x", schema=schema) as queue:
+        queue.append(table)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("items", "times", "lost", "besides"),
+    [
+        ([1, 0, 1], [3, 1, 2], 0, 0),
+        ([0, 1], [1, 2], 1, 0),
+        ([0, 1, 1, 1], [1, 2, 3, 3], 0, 1),
+        ([0, 1, 1], [1, 2, 2], 1, 1),
+    ],
+)
+def test_results_after_a_crash_are_those_of_full_windows(
+    items: list[int], times: list[int], lost: int, besides: int, tmp_path: Path
+) -> None:
+    path = results_queue(tmp_path / "queue", items, times)
+    due = np.array([[0, 1], [1, 2], [1, 3]])
+    if lost or besides:
+        told = f"of 3 full windows {lost} results are lost, and {besides} are there besides"
+        with pytest.raises(AssertionError, match=told):
+            cec_graph.check_results(path, due)
+    else:
+        cec_graph.check_results(path, due)
+
+
+def test_a_lost_result_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = 300_000
+    work = cec_graph.Work(
+        items=1000, window=10, rows=rows, rows_per_s=rows, batch_rows=4096, policy={}
+    )
+    due = cec_graph.full_windows(work)
+    monkeypatch.setattr(cec_graph, "full_windows", lambda work: np.vstack([due, due[-1:] + 1]))
+    with pytest.raises(AssertionError, match="1 results are lost, and 0 are there besides"):
+        cec_graph.run_with_crash(work, tmp_path / "run", kill_at=rows // 2)
+
+
+def test_results_in_one_frame_have_no_rate(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    work = cec_beyond.Case(Bids(1, 20), CountWindow(10), 0)
+    operator = work.operator()
+    with open_queue(tmp_path / "queue", "x", schema=record_schema(operator)) as queue:
+        Runner(operator, [work.source], queue, Never()).run()
+    cec_processes.sink({"in": None, "queue": str(tmp_path / "queue"), "results": 2})
+    measured = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert (measured["results"], measured["results_per_s"], measured["seconds"]) == (2, 0, 0)
 
 
 @pytest.mark.parametrize("whole_every", [1, 4])
