@@ -165,6 +165,20 @@ class Watcher(threading.Thread):
                 self.grew_s.append(time.monotonic())
             time.sleep(0.001)
 
+    def await_growth(self, times: int, within_s: float) -> None:
+        """Wait until the output has grown so often.
+
+        Raises:
+            SystemExit: it has not within these seconds.
+        """
+        deadline_s = time.monotonic() + within_s
+        while len(self.grew_s) < times:
+            if time.monotonic() > deadline_s:
+                raise SystemExit(
+                    f"the output grew {len(self.grew_s)} times within {within_s:g} s, not {times}"
+                )
+            time.sleep(0.01)
+
 
 def gap(asked: Options, number: int) -> tuple[float, float]:
     """Silence in the output around a SIGKILL, and the time until the standby knew; in seconds."""
@@ -175,8 +189,7 @@ def gap(asked: Options, number: int) -> tuple[float, float]:
     with process("primary", **settings, end_s=now_s + 60) as primary:
         watcher = Watcher(path)
         watcher.start()
-        while len(watcher.grew_s) < 5:
-            time.sleep(0.01)
+        watcher.await_growth(5, within_s=30)
         with process("standby", **settings, scheme="active standby") as standby:
             time.sleep(0.6 + 0.037 * number)
             killed_s = time.monotonic()

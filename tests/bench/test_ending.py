@@ -1,4 +1,4 @@
-"""A benchmark that is interrupted or terminated leaves no process and no file behind."""
+"""A benchmark that cannot go on ends, and leaves no process and no file behind."""
 
 import os
 import signal
@@ -8,8 +8,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+from bench.micro.standby import Watcher
+from cec_store import open_queue
 from support.paths import ROOT
 
 PROGRAM = """
@@ -75,3 +78,10 @@ def test_a_terminated_script_leaves_nothing(
     folder = tmp_path / "work"
     status = ended_by(signal.SIGTERM, [script, "--dir", str(folder)], folder, server)
     assert status == 128 + signal.SIGTERM
+
+
+def test_output_that_does_not_grow_ends_the_benchmark(tmp_path: Path) -> None:
+    with open_queue(tmp_path / "queue", "x", schema=pa.schema([("n", pa.int64())])):
+        watcher = Watcher(tmp_path / "queue")
+    with pytest.raises(SystemExit, match="grew 0 times within 0 s, not 5"):
+        watcher.await_growth(5, within_s=0)
