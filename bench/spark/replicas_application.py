@@ -44,6 +44,11 @@ class Task:
     joins: int = 0
     """Batches to wait, at most, until a new executor owns its share; 0: none joins."""
 
+    @property
+    def fair_share(self) -> int:
+        """Partitions that an executor owns at least where they are even and one more has joined."""
+        return self.partitions // (self.executors + 1)
+
 
 class Application:
     """A count and a sum by key, in update mode, into the void."""

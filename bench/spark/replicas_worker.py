@@ -117,11 +117,10 @@ def join(application: Application, outcome: Outcome) -> None:
     application.cluster.add_workers(1)
     wait_for(lambda: application.registered() == task.executors + 1, lambda: "it does not join")
     [new] = {executor.executor_id for executor in application.cluster.executors()} - before
-    fair = task.partitions // (task.executors + 1)
     for _ in range(task.joins):
         application.await_batches(1)
         outcome.owned_after.append(application.owners().count(new))
-        if outcome.owned_after[-1] >= fair:
+        if outcome.owned_after[-1] >= task.fair_share:
             break
 
 

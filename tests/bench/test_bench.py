@@ -12,8 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from bench.harness import bids
+from bench.harness.targets import Target
 from bench.spark import input as spark_input
-from bench.spark import nexmark_input, watermarks_input
+from bench.spark import nexmark_input, replicas, watermarks_input
 from support.paths import BENCH
 from support.stores.needed import need
 
@@ -128,6 +129,14 @@ def test_as_much_state_expires_in_each_batch(kind: str, delays: int, tmp_path: P
         # Rows that come are as old as those that are there, but none is late.
         assert min(batch.min() for batch in batches) < batches[0].max() - 0.9 * workload.span_s
         assert all(batch.min() > end for batch, end in zip(batches[1:], ends[:-1], strict=True))
+
+
+def test_an_executor_that_never_gets_its_share_misses_the_target() -> None:
+    target = Target("spark/replicas.py", "scale_out_batches", "at most 10")
+    assert target.met_by(replicas.scale_out_batches([0, 0, 1], 1))
+    assert replicas.scale_out_batches([0, 0, 1], 1) == 3
+    assert not target.met_by(replicas.scale_out_batches([0] * 10, 1))
+    assert not target.met_by(replicas.scale_out_batches([], 1))
 
 
 def test_nexmark_events_are_of_their_kinds(tmp_path: Path) -> None:
