@@ -24,8 +24,8 @@ scanned_rows_per_expired ours, where rows come in no order of time: rows that ar
                          batches over the first hundred
 no_watermark_vs_before   a batch of a count without a watermark over 1,000,000 keys, of which the
                          store is told nothing: ours over ours without the extension, turn by turn,
-                         the best median of each; `no_watermark_bytes_vs_before` the memory that
-                         its state takes
+                         the best median of each, of 40 batches;
+                         `no_watermark_bytes_vs_before` the memory that its state takes
 nexmark_...              NEXMark's queries 5, 7 and 8, 50,000 events a batch
 """
 
@@ -33,7 +33,7 @@ from __future__ import annotations
 
 import os
 import statistics
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -96,6 +96,8 @@ NEXMARK = ("q5", "q7", "q8")
 _QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Options of a JVM that lives a minute: half of it would go into compiling for later."""
 _REMOVALS = "_removals_6m_vs_rocksdb"
+RESTART_BATCHES = 2
+"""Small batches of a query before it is started again."""
 
 
 @dataclass(frozen=True)
@@ -161,10 +163,11 @@ class Bench:
         settings = tuple(FORMAT_4.items()) if life.store == ROCKSDB_4 else ()
         return Case(life.query, inputs, checkpoint, life.workload.span_s, settings)
 
-    def run(self, lives: Iterable[Life]) -> None:
-        for life, outcome in self.outcomes(dict.fromkeys(lives)):
+    def run(self, measured: Mapping[Life, int]) -> None:
+        """Run each life, and print a line on as many of its last batches as are measured."""
+        for life, outcome in self.outcomes(measured):
             self.found[life] = outcome
-            print(line(life, outcome, self.measured), flush=True)
+            print(line(life, outcome, measured[life]), flush=True)
 
     def outcomes(self, lives: Iterable[Life]) -> Iterator[tuple[Life, Outcome]]:
         """Run each in a JVM of its own; in a quick run those of a provider in one."""
@@ -205,6 +208,12 @@ class Part:
 
     lives: Callable[[Bench], Iterable[Life]]
     figures: Callable[[Bench], dict[str, float]]
+    measured: Callable[[Bench], int] = lambda bench: bench.measured
+    """Number of the last batches of each life that the figures are of."""
+
+    def measurements(self, bench: Bench) -> Iterator[tuple[Life, int]]:
+        """Yield each life, and the number of its last batches that are measured."""
+        return ((life, self.measured(bench)) for life in self.lives(bench))
 
 
 def last(outcome: Outcome, number: int) -> list[dict[str, Any]]:
@@ -228,7 +237,7 @@ def line(life: Life, outcome: Outcome, number: int) -> str:
         f" commit{of['commitTimeMs']:>5.0f}; removed{of['numRowsRemoved']:>7,.0f}"
         f" of{of['numRowsTotal']:>11,.0f}"
         + (f", scanned{statistics.median(scanned):>9,.0f}" if scanned else "")
-        + f"; load {os.getloadavg()[0]:.1f}"
+        + f"; medians of {len(batches)}; load {os.getloadavg()[0]:.1f}"
     )
 
 
@@ -295,7 +304,7 @@ def join(bench: Bench) -> dict[str, float]:
 
 def restarted(bench: Bench) -> list[Life]:
     """Queries of which each is started again in a new JVM, and goes on with one batch more."""
-    workload = Workload("near", bench.size("windowed_append"), 2)
+    workload = Workload("near", bench.size("windowed_append"), RESTART_BATCHES)
     return [Life(OURS, query, workload) for query in ("windowed_append", "counted")]
 
 
@@ -311,16 +320,20 @@ def restart(bench: Bench) -> dict[str, float]:
 
 
 def no_watermark_lives(bench: Bench) -> Iterator[Life]:
-    """Take turns: a few milliseconds of a batch are compared."""
+    """Take turns, each first as often as the other: milliseconds of a batch are compared."""
     batches = bench.asked.size(60, 8)
     workload = Workload("near", bench.size("counted"), batches)
-    for turn in range(bench.asked.size(3, 1)):
+    for turn in range(bench.asked.size(4, 1)):
         for store in (OURS, UNTOLD) if turn % 2 == 0 else (UNTOLD, OURS):
             yield Life(store, "counted", workload, f"-{turn}")
 
 
+def no_watermark_measured(bench: Bench) -> int:
+    return bench.asked.size(40, 5)
+
+
 def no_watermark(bench: Bench) -> dict[str, float]:
-    lives, measured = list(no_watermark_lives(bench)), bench.asked.size(40, 5)
+    lives, measured = list(no_watermark_lives(bench)), no_watermark_measured(bench)
 
     def least(store: str, figure: Callable[[list[dict[str, Any]]], float]) -> float:
         of_store = [life for life in lives if life.store == store]
@@ -376,9 +389,11 @@ def nexmark(bench: Bench) -> dict[str, float]:
 PARTS = {
     **{query: operator(query) for query in KINDS},
     "join": Part(join_lives, join),
-    "restart": Part(restarted, restart),
-    "scanned": Part(lambda bench: [mixed(bench)], scanned),
-    "no_watermark": Part(no_watermark_lives, no_watermark),
+    "restart": Part(restarted, restart, lambda bench: RESTART_BATCHES),
+    "scanned": Part(
+        lambda bench: [mixed(bench)], scanned, lambda bench: mixed(bench).workload.batches
+    ),
+    "no_watermark": Part(no_watermark_lives, no_watermark, no_watermark_measured),
     "nexmark": Part(nexmark_lives, nexmark),
 }
 
@@ -391,7 +406,7 @@ def main(asked: Options) -> None:
     parts = [PARTS[name] for name in asked.parts]
     figures: dict[str, float] = {}
     for some in [parts] if asked.quick else [[part] for part in parts]:
-        bench.run(life for part in some for life in part.lives(bench))
+        bench.run({life: number for part in some for life, number in part.measurements(bench)})
         for part in some:
             figures |= part.figures(bench)
     if removals := [figures[name] for name in figures if name.endswith(_REMOVALS)]:

@@ -4,7 +4,9 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from bench.harness import bids
+from bench.harness.rounds import Options
 from bench.harness.targets import Target
 from bench.spark import input as spark_input
 from bench.spark import nexmark_input, replicas, watermarks_input
@@ -129,6 +132,49 @@ def test_as_much_state_expires_in_each_batch(kind: str, delays: int, tmp_path: P
         # Rows that come are as old as those that are there, but none is late.
         assert min(batch.min() for batch in batches) < batches[0].max() - 0.9 * workload.span_s
         assert all(batch.min() > end for batch, end in zip(batches[1:], ends[:-1], strict=True))
+
+
+@pytest.mark.parametrize(
+    ("part", "measured"), [("windowed_append", 15), ("restart", 2), ("no_watermark", 40)]
+)
+def test_a_line_shows_the_batches_that_a_figure_is_of(
+    part: str, measured: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("pyspark")
+    from bench.spark import watermarks
+
+    names = ("allUpdatesTimeMs", "allRemovalsTimeMs", "commitTimeMs", "numRowsRemoved",
+             "numRowsTotal")  # fmt: skip
+    operators = [{**dict.fromkeys(names, 0), "customMetrics": {}}]
+
+    def outcomes(self: object, lives: Iterable[watermarks.Life]) -> Iterator[tuple[Any, Any]]:
+        for life in lives:
+            load, small = [9_000] * 10, range(life.workload.batches)
+            batches = [
+                {"durationMs": {"triggerExecution": ms}, "stateOperators": operators}
+                for ms in (*load, *small)
+            ]
+            yield life, watermarks.Outcome(life.query, 1.0, batches)
+
+    monkeypatch.setattr(watermarks.Bench, "outcomes", outcomes)
+    bench = watermarks.Bench(Options(False, 1, 1.0, Path()), "jar")
+    shown = watermarks.PARTS[part]
+    bench.run(dict(shown.measurements(bench)))
+    lines = capsys.readouterr().out.splitlines()
+    batches = next(iter(shown.lives(bench))).workload.batches
+    median_ms = np.median(range(batches - measured, batches))
+    assert all(f" batch{median_ms:>6.0f} ms;" in line for line in lines)
+    assert all(f"; medians of {measured};" in line for line in lines)
+
+
+def test_each_store_has_its_turn_first_as_often_as_the_other() -> None:
+    pytest.importorskip("pyspark")
+    from bench.spark import watermarks
+
+    bench = watermarks.Bench(Options(False, 1, 1.0, Path()), "jar")
+    stores = [life.store for life in watermarks.no_watermark_lives(bench)]
+    firsts = stores[::2]
+    assert firsts.count(watermarks.OURS) == firsts.count(watermarks.UNTOLD) == 2
 
 
 def test_an_executor_that_never_gets_its_share_misses_the_target() -> None:
