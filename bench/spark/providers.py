@@ -11,9 +11,10 @@ batch, state     a batch from trigger to end; what its tasks (their sum) spend o
 bytes_vs_delta   what a batch of 10,000 adds to the state directory, over its updates alone: the key
                  and value bytes as they are stored, each of the two together, columns one after
                  the other, in one piece of zstd 1 per partition and batch, without any header
-load_at_target   how long the slower partition loads in a new JVM, over ``recovery_time_s``, after
-                 as many updates as let the extent grow to what the provider makes of that time;
-                 without key directories, by which a load does not read the extent
+load_at_target   how long a partition loads in a new JVM (the mean of both), over
+                 ``recovery_time_s``, after as many updates as let the extent grow to what the
+                 provider makes of that time; without key directories, by which a load does not read
+                 the extent
 heap             in use after a collection, with all keys live and the query waiting for data
 watermark_batch  the same batches where the query has a watermark and nothing expires; over the best
                  of the others, and over ours without a watermark
@@ -233,7 +234,7 @@ def load_over_target(asked: Options, target_s: float) -> float:
 
 
 def load_s(batch: dict[str, Any]) -> float:
-    """Return seconds to load one partition; all load the same share at the same time."""
+    """Return seconds that partitions take to load, the mean: they load equal shares at once."""
     return metric(batch, "cecLoadLatencyMs") / PARTITIONS / 1e3
 
 
