@@ -49,6 +49,11 @@ class Done:
     figures: dict[str, float]
 
 
+def peak_gb(resident_kib: int) -> float:
+    """Return GB, of 10^9 bytes, for KiB, in which Linux counts."""
+    return resident_kib * 1024 / 1e9
+
+
 def child(path: Path, windows: int, dies_at: int = 0) -> Done:
     command = [sys.executable, str(_RUN), str(path), str(windows), str(dies_at)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
@@ -63,7 +68,7 @@ def child(path: Path, windows: int, dies_at: int = 0) -> Done:
     if dies_at and not is_killed:
         raise SystemExit("it should have died in the burst, and did not")
     figures = {} if is_killed else json.loads(lines[-1])
-    return Done(usage.ru_maxrss / 1e6, process.returncode, figures)
+    return Done(peak_gb(usage.ru_maxrss), process.returncode, figures)
 
 
 def burst_frames(path: Path) -> int:

@@ -16,6 +16,7 @@ import pytest
 from bench.harness import bids
 from bench.harness.rounds import Options
 from bench.harness.targets import Target
+from bench.micro import burst
 from bench.spark import input as spark_input
 from bench.spark import nexmark_input, replicas, watermarks_input
 from support.paths import BENCH
@@ -83,6 +84,11 @@ def test_ends_with_its_figures(script: str, tmp_path: Path) -> None:
     figures.pop("passive_overhead", 0)  # a difference: of nothing either sign
     assert all(isinstance(value, (int, float)) and value > 0 for value in figures.values())
     assert list(tmp_path.iterdir()) == [], "it leaves files behind"
+
+
+def test_peak_memory_is_in_gb_of_a_thousand_million_bytes() -> None:
+    # Linux gives KiB.
+    assert burst.peak_gb(5_000_000) == 5.12
 
 
 def test_spark_workload_is_as_asked_for() -> None:
