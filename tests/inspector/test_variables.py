@@ -19,6 +19,7 @@ from cec_store.inspector.showing.following import StateFollower
 from support.command_line import state as states
 from support.command_line import verify
 from support.places.made_checkpoints import java_text
+from support.places.made_joins import made_join
 from support.places.made_variables import CHUNKS, MadeVariables, every_kind
 from support.places.state_logs import EMPTY, Key
 from support.vectors.variables import FAMILIES, INDEX, NUMBERS
@@ -348,3 +349,15 @@ def windows_of(report: Any) -> list[Any]:
         inner = [section for part in report.values() for section in windows_of(part)]
         return [report, *inner] if "busiest" in report else inner
     return [s for part in report for s in windows_of(part)] if isinstance(report, list) else []
+
+
+def test_join_with_column_families_is_sound_and_shown_by_family(tmp_path: Path) -> None:
+    """Spark notes no variables of a join in state format 3 or 4."""
+    key, value = {"user": "ann", "page": 0}, {"count": 4, "last": "home"}
+    path = made_join(tmp_path, ("left-keyWithIndexToValue", key, value)).path
+    assert verify.document(path)["faults"] == []
+    records, _ = dumped(path)
+    assert ({"variable": "left-keyWithIndexToValue", "key": key}, value) in records
+    [row] = states.rows_of("state", path)
+    assert row["variable"] == "left-keyWithIndexToValue"
+    assert states.run("extent", path).exit_code == 0

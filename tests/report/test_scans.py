@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from cec_store.cli import app
 from support.paths import DOCS
 from support.places.made_checkpoints import MadeCheckpoint
+from support.places.made_joins import SIDES, note_families
 from support.places.reported_places import KEY, VALUE
 from support.processes.chromium import browser
 from support.processes.drawn import DESK
@@ -28,11 +29,6 @@ WINDOW = {
     "nullable": True,
     "metadata": {"spark.timeWindow": True, "spark.watermarkDelayMs": 25000},
 }
-SIDES = tuple(
-    f"{side}-{what}"
-    for side in ("left", "right")
-    for what in ("keyToNumValues", "keyWithIndexToValue")
-)
 DUE, ALL, NONE, UNKNOWN = "rows that are due", "all rows", "none", "unknown"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
@@ -52,10 +48,17 @@ def made(
     path: Path, operator: str, key: list[Any], value: list[Any], conf: dict[str, str]
 ) -> MadeCheckpoint:
     """A checkpoint of one batch and one operator, with what Spark notes of these columns."""
-    stores = SIDES if operator == "symmetricHashJoin" else ("default",)
+    is_join, is_in_families = operator == "symmetricHashJoin", conf.get(JOIN_FORMAT) in ("3", "4")
+    stores = SIDES if is_join and not is_in_families else ("default",)
     checkpoint = MadeCheckpoint(path, KEY, VALUE, partitions=1, stores=stores)
     checkpoint.batch({})
     checkpoint.close()
+    offsets = {"batchWatermarkMs": 0, "batchTimestampMs": 0, "conf": conf}
+    (path / "offsets" / "0").write_text(f"v1\n{json.dumps(offsets)}\n0")
+    texts = [json.dumps({"type": "struct", "fields": fields}) for fields in (key, value)]
+    if is_in_families:
+        note_families(checkpoint, *texts)
+        return checkpoint
     about = {
         "operatorInfo": {"operatorId": 0, "operatorName": operator},
         "stateStoreInfo": [
@@ -64,10 +67,7 @@ def made(
     }
     checkpoint.put("_metadata/metadata", f"v1\n{json.dumps(about)}".encode())
     for store in stores:
-        texts = [json.dumps({"type": "struct", "fields": fields}) for fields in (key, value)]
-        checkpoint.put_schema(texts[0], texts[1], store)
-    offsets = {"batchWatermarkMs": 0, "batchTimestampMs": 0, "conf": conf}
-    (path / "offsets" / "0").write_text(f"v1\n{json.dumps(offsets)}\n0")
+        checkpoint.put_schema(*texts, store)
     return checkpoint
 
 
@@ -115,6 +115,7 @@ def test_report_says_what_each_batch_reads(
     [scan] = document["scans"]
     assert (scan["operator"], scan["reads"]) == (0, reads)
     assert why in scan["why"]
+    assert (scan["name"] == "join") is (operator == "symmetricHashJoin")
     told = f"Each batch reads all rows of operator 0 ({scan['name']}): {scan['why']}."
     assert (told in document["summary"]) is (reads == ALL)
 

@@ -15,7 +15,7 @@ from typing import Any
 from cec_store.connectors.spark.checkpoint.layout import JOIN_SIDES, Checkpoint
 from cec_store.connectors.spark.checkpoint.parsing import parsed
 from cec_store.connectors.spark.checkpoint.state_schema import (
-    has_variables,
+    JOIN,
     operator_name,
     schema_texts,
     sparks_operator_name,
@@ -68,10 +68,10 @@ def operator_scans(checkpoint: Checkpoint) -> list[OperatorScan]:
 
 def _scan(folder: FolderTree, settings: Mapping[str, str], is_ours: bool) -> Found:
     try:
-        if has_variables(folder):
-            return Reads.DUE, "timers and times to live stand in the order of their times"
         name = sparks_operator_name(folder)
-        if name == "symmetricHashJoin":
+        if name.startswith("transformWithState"):
+            return Reads.DUE, "timers and times to live stand in the order of their times"
+        if name == JOIN:
             return _of_join(folder, int(settings.get(JOIN_FORMAT, "2")), is_ours)
         if name not in _RULES:
             return Reads.UNKNOWN, "this release does not know the operator"

@@ -6,7 +6,8 @@
     state/OPERATOR/0[/STORE]/_metadata/schema  Java's UTF strings: v1 or v2, and two schemas as JSON
 
 In v2 a schema is a number of pieces, since a UTF string of Java holds 65,535 bytes. A v3 is of
-`transformWithState`, which keeps variables: see ``variables.py``.
+stores with column families, those of `transformWithState` and of joins of state formats 3 and 4:
+see ``variables.py``.
 """
 
 from __future__ import annotations
@@ -34,6 +35,10 @@ from cec_store.storage.folder import FolderTree
 
 VERSION_2 = "v2"
 """The folder of an operator's metadata in Spark's second format."""
+NEWEST = 2**63
+"""Above the number of any batch."""
+JOIN = "symmetricHashJoin"
+"""Spark's name for a join of two streams."""
 _ARROW_TYPES = {
     "void": pa.null(),
     "boolean": pa.bool_(),
@@ -128,12 +133,13 @@ def read_state_schema(operator_folder: FolderTree, store: str) -> StateSchema:
 
     Raises:
         NotAQueue: there is no such operator.
-        ValueError: it has no such store, or keeps variables: these have a schema each.
+        ValueError: it has no such store, or keeps column families: these have a schema each.
         SchemaMismatch: a column is of a type that is not supported.
         UnsupportedVersion: the schema is in a format that this release does not read.
         CorruptLog: what Spark wrote is damaged or missing.
     """
     if has_variables(operator_folder):
+        require_no_join(operator_folder)
         raise ValueError(
             f"{operator_folder.path}: it keeps variables; read_state reads one with variable=…"
         )
@@ -172,18 +178,22 @@ _OPERATORS = {
     "stateStoreSave": "aggregate",
     "dedupe": "dedupe",
     "dedupeWithinWatermark": "dedupe",
-    "symmetricHashJoin": "join",
+    JOIN: "join",
     "sessionWindowStateStoreSaveExec": "session windows",
     "flatMapGroupsWithState": "groups with state",
     "applyInPandasWithState": "groups with state",
     "transformWithStateExec": "transform with state",
+    "transformWithStateInPandasExec": "transform with state",
+    "transformWithStateInPySparkExec": "transform with state",
     "globalLimit": "limit",
 }
 """Readable names of stateful operators, by Spark's names for them."""
 
 
 def has_variables(operator_folder: FolderTree) -> bool:
-    """Return True for `transformWithState`, whose state is several variables, not one table.
+    """Return True for an operator whose state is several column families, not one table.
+
+    They are the variables of `transformWithState`, or the tables of a join of state format 3 or 4.
 
     Raises:
         UnsupportedVersion: its metadata is in a format that this release does not read.
@@ -196,11 +206,18 @@ def has_variables(operator_folder: FolderTree) -> bool:
     return False
 
 
+def require_no_join(operator_folder: FolderTree) -> None:
+    """Raise ``ValueError`` for a join whose tables are column families; as the others below."""
+    if sparks_operator_name(operator_folder) == JOIN:
+        raise ValueError(
+            f"{operator_folder.path}: a join of state format 3 or 4, which is not read here: "
+            "Spark's own reader `statestore` reads it, and `cec-store state` shows its rows"
+        )
+
+
 def operator_name(operator_folder: FolderTree) -> str:
     """Return the operator's readable name; empty where Spark's file has none or cannot be read."""
-    with suppress(CecError, FileNotFoundError, ValueError, TypeError, KeyError, RecursionError):
-        if has_variables(operator_folder):
-            return _OPERATORS["transformWithStateExec"]
+    with suppress(CecError, FileNotFoundError):
         name = sparks_operator_name(operator_folder)
         return _OPERATORS.get(name, name)
     return ""
@@ -211,10 +228,28 @@ def sparks_operator_name(operator_folder: FolderTree) -> str:
 
     Raises:
         CorruptLog: the file that says so is damaged or missing.
+        UnsupportedVersion: it is in a format that this release does not read.
     """
-    path, data = noted(operator_folder, "metadata")
+    if has_variables(operator_folder):
+        path, data = noted_of_families(operator_folder, NEWEST)
+    else:
+        path, data = noted(operator_folder, "metadata")
     text = data.partition(b"\n")[2]
     return parsed(path, data, lambda: str(json.loads(text)["operatorInfo"]["operatorName"]))
+
+
+def noted_of_families(operator_folder: FolderTree, batch: int) -> tuple[str, bytes]:
+    """Path and content of the newest notes, up to a batch, of an operator with column families.
+
+    Raises:
+        CorruptLog: there are none.
+    """
+    folder = operator_folder.folder(METADATA_FOLDER).folder(VERSION_2)
+    numbers = [int(name) for name in folder.names() if name.isascii() and name.isdecimal()]
+    earlier = [number for number in numbers if number <= batch]
+    if not earlier:
+        raise damaged(folder.path, 0, f"the file of batch {batch} or an earlier one is missing")
+    return read_whole(folder, str(max(earlier)))
 
 
 def _stores_of(operator_folder: FolderTree) -> dict[str, tuple[int, int]]:

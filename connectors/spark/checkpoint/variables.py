@@ -1,4 +1,4 @@
-"""The variables of a `transformWithState`: what Spark notes of each.
+"""The column families of an operator: what Spark notes of each.
 
 ::
 
@@ -6,7 +6,8 @@
     state/OPERATOR/_stateSchema/STORE/BATCH_ID  v3, a number of column families, and for each its
                                                 name and schemas of key and value with a number each
 
-Each variable is a column family of one store, and timers are two.
+Each variable of a `transformWithState` is a column family of one store, and timers are two. Of a
+join of state format 3 or 4 each table is one; Spark notes no variables of it.
 """
 
 from __future__ import annotations
@@ -19,22 +20,25 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from cec_store.connectors.spark.checkpoint.java_texts import JavaTexts
-from cec_store.connectors.spark.checkpoint.layout import DEFAULT_STORE, METADATA_FOLDER
+from cec_store.connectors.spark.checkpoint.layout import DEFAULT_STORE
 from cec_store.connectors.spark.checkpoint.parsing import (
     damaged,
     json_object,
     known_version,
     read_whole,
 )
-from cec_store.connectors.spark.checkpoint.state_schema import VERSION_2, struct_of
+from cec_store.connectors.spark.checkpoint.state_schema import (
+    NEWEST,
+    noted_of_families,
+    require_no_join,
+    struct_of,
+)
 from cec_store.errors import CorruptLog, SchemaMismatch
 from cec_store.storage.folder import FolderTree
 
 SCHEMAS = "_stateSchema"
 _LIST = "ListState"
 _COUNTS_OF = "$rowCounter_"
-_LAST = 2**63
-"""Above the number of any batch."""
 TIMERS = "timers"
 """The name that stands for an operator's timers."""
 _TIMERS_BY_KEY = ("$eventTimers_keyToTimestamp", "$procTimers_keyToTimestamp")
@@ -112,7 +116,7 @@ def read_variable(
     Its types are those of the run of the query that ``batch`` was in.
 
     Raises:
-        ValueError: the operator has no such variable.
+        ValueError: the operator has no such variable, or is a join.
         SchemaMismatch: a column is of a type that is not supported.
         UnsupportedVersion: what Spark noted is in a format that this release does not read.
         CorruptLog: it is damaged or missing.
@@ -120,6 +124,7 @@ def read_variable(
     noted = _noted(operator_folder, batch)
     families = noted.families
     if name not in families:
+        require_no_join(operator_folder)
         names = sorted(families)
         raise ValueError(f"{operator_folder.path}: no variable {name!r}; there are {names}")
     schemas = operator_folder.folder(SCHEMAS).folder(DEFAULT_STORE)
@@ -137,7 +142,7 @@ def read_families(operator_folder: FolderTree, *, in_avro: bool) -> Families:
     Raises:
         UnsupportedVersion, CorruptLog: as :func:`read_variable`.
     """
-    noted = _noted(operator_folder, _LAST)
+    noted = _noted(operator_folder, NEWEST)
     schemas = operator_folder.folder(SCHEMAS).folder(DEFAULT_STORE)
     files = []
     for file in noted.files:
@@ -194,8 +199,7 @@ def _family(
 
 
 def _noted(operator_folder: FolderTree, batch: int) -> _Noted:
-    folder = operator_folder.folder(METADATA_FOLDER).folder(VERSION_2)
-    path, data = read_whole(folder, _newest(folder, batch))
+    path, data = noted_of_families(operator_folder, batch)
     version, _, text = data.partition(b"\n")
     known_version(path, version.decode("latin-1"), 2, oldest=2)
     try:
@@ -204,27 +208,14 @@ def _noted(operator_folder: FolderTree, batch: int) -> _Noted:
         files = [str(file).rpartition("/")[2] for file in store["stateSchemaFilePaths"]]
         if not files:
             raise ValueError("no schema file")
-        properties = json.loads(metadata["operatorPropertiesJson"])
+        properties = json_object(json.loads(metadata["operatorPropertiesJson"]))
         kinds = {
             str(variable["stateName"]): str(variable["stateVariableType"])
-            for variable in properties["stateVariables"]
+            for variable in properties.get("stateVariables", ())
         }
         return _Noted(path, int(store["numPartitions"]), files, kinds)
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise damaged(path, 0, f"not what Spark writes: {error}") from None
-
-
-def _newest(folder: FolderTree, batch: int) -> str:
-    """Return the name of the file with the highest number up to that of the batch.
-
-    Raises:
-        CorruptLog: there is no such file.
-    """
-    numbers = [int(name) for name in folder.names() if name.isascii() and name.isdecimal()]
-    earlier = [number for number in numbers if number <= batch]
-    if not earlier:
-        raise damaged(folder.path, 0, f"the file of batch {batch} or an earlier one is missing")
-    return str(max(earlier))
 
 
 class _FamilySchema(NamedTuple):

@@ -33,6 +33,7 @@ from support.places.made_checkpoints import (
     grown,
     schema_file,
 )
+from support.places.made_joins import made_join
 
 each_format = pytest.mark.parametrize("format", [1, 2])
 
@@ -199,6 +200,15 @@ def test_sides_of_a_join_come_without_what_the_join_notes_for_itself(tmp_path: P
         assert store["value"].to_pylist()[0] == {"user": "ann", "n": 4, "matched": True}
     with pytest.raises(ValueError, match=r"no store 'default'; .*store='left' and store='right'"):
         read_state(made.path)
+
+
+@pytest.mark.parametrize("how", [{}, {"store": "left"}, {"variable": "left-keyWithIndexToValue"}])
+def test_join_with_column_families_is_left_to_sparks_reader(
+    tmp_path: Path, how: dict[str, str]
+) -> None:
+    made = made_join(tmp_path)
+    with pytest.raises(ValueError, match=r"a join of state format 3 or 4.*`statestore`"):
+        read_state(made.path, **how)
 
 
 def test_the_operator_is_asked_for_where_several_keep_state(tmp_path: Path) -> None:
