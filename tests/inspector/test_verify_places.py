@@ -183,6 +183,15 @@ def test_every_version_is_rebuilt_and_not_the_newest_alone(
     assert document(path, "--deep")["totals"]["versions"] == len(rebuilt) == 12
 
 
+@pytest.mark.parametrize("version", [1, 2])
+def test_stray_folder_in_a_partition_hides_no_log(tmp_path: Path, version: int) -> None:
+    query, _, _ = grown(tmp_path / "c", batches=2, format=version)
+    (query.folder(1) / "old").mkdir()
+    found = document(query.path)
+    assert [log["name"][-11:] for log in found["logs"]] == ["partition 0", "partition 1"]
+    assert found["totals"]["segments"] == 2
+
+
 # -- many logs, and live ones -----------------------------------------------------------------
 
 
@@ -274,7 +283,8 @@ def test_beside_a_query_that_runs_all_is_well(tmp_path: Path) -> None:
 def test_what_spark_notes_of_columns_is_read_once_for_all_partitions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    query = MadeCheckpoint(tmp_path / "c", KEY, VALUE, ("left", "right"))
+    stores = ("left-keyToNumValues", "right-keyToNumValues")
+    query = MadeCheckpoint(tmp_path / "c", KEY, VALUE, stores)
     query.batch({("a", 1): (1, "x")}, {("b", 1): (1, "x")})
     query.close()
     asked = []
@@ -287,8 +297,8 @@ def test_what_spark_notes_of_columns_is_read_once_for_all_partitions(
     found = verify_place(place_at(tmp_path / "c"), deep=True)
     assert found.is_sound
     assert [path.removeprefix(str(tmp_path)) for path in sorted(asked)] == [
-        "/c/state/0/0/left", "/c/state/0/0/right",
-    ]  # fmt: skip
+        f"/c/state/0/0/{store}" for store in stores
+    ]
 
 
 def test_a_number_far_away_is_one_run_that_is_missing(tmp_path: Path) -> None:

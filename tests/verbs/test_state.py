@@ -127,16 +127,15 @@ def test_store_alone_is_read_as_in_its_checkpoint(tmp_path: Path) -> None:
 
 
 def test_store_must_be_named_where_there_are_several(tmp_path: Path) -> None:
-    checkpoint = MadeCheckpoint(tmp_path, KEY, VALUE, ("left", "right"), format=1)
+    stores = ("left-keyToNumValues", "right-keyToNumValues")
+    checkpoint = MadeCheckpoint(tmp_path, KEY, VALUE, stores, format=1)
     checkpoint.batch({("ann", 1): (1, "a")})
     checkpoint.close()
     result = run("state", tmp_path)
     assert result.exit_code == 2
-    assert (
-        "--operator 0 --store left (aggregate); --operator 0 --store right (aggregate)"
-        in " ".join(result.stderr.replace("│", " ").split())
-    )
-    assert len(rows_of("state", tmp_path, "--store", "left")) == 1
+    names = "; ".join(f"--operator 0 --store {store} (join)" for store in stores)
+    assert names in " ".join(result.stderr.replace("│", " ").split())
+    assert len(rows_of("state", tmp_path, "--store", stores[0])) == 1
 
 
 def test_a_side_of_a_join_is_what_read_state_gives(tmp_path: Path) -> None:

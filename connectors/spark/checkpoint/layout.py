@@ -34,10 +34,8 @@ from cec_store.connectors.spark.checkpoint.parsing import (
 )
 from cec_store.errors import CecError, NotACheckpoint, OutOfRange
 from cec_store.storage.folder import Folder, FolderTree
-from cec_store.storage.names import segment_id_of
 from cec_store.storage.paths import AnyPath
 from cec_store.storage.stores.folders import StorageOptions, folder_at
-from cec_store.storage.stores.store import is_object_name
 from cec_store.values import format_timestamp_us, to_timestamp_us
 
 METADATA = "metadata"
@@ -54,7 +52,8 @@ SHARED_FOLDERS = frozenset(("SSTs", "logs"))
 """Inside a store of Spark's RocksDB provider: files that several versions are made of."""
 NO_OFFSET = "-"
 """Line in offsets/N for a source that has no offset yet."""
-# The order of their unique ids in commits/N, as SymmetricHashJoinStateManager puts them.
+# All stores that Spark has beside the default one, in the order of their unique ids in commits/N,
+# as SymmetricHashJoinStateManager puts them.
 _JOIN_STORES = (
     "left-keyToNumValues",
     "left-keyWithIndexToValue",
@@ -261,7 +260,7 @@ class Checkpoint:
         """
         state = self.folder.folder(STATE)
         folders: list[StateFolder] = []
-        for number, operator_folder in _numbered(state):
+        for number, operator_folder in _numbered(state.folders() if state.exists() else {}):
             if operator in (None, number):
                 folders += _stores_of(number, operator_folder)
         return folders
@@ -283,19 +282,16 @@ class Checkpoint:
 
 
 def _stores_of(operator: int, folder: FolderTree) -> list[StateFolder]:
-    partitions = dict(_numbered(folder))
-    # A folder that begins with an underscore is Spark's: schemas. One that is called as a segment
-    # is damage of the only store, and no other store.
+    inside = folder.folders()
+    partitions = dict(_numbered(inside))
     with ThreadPoolExecutor(_LISTED_AT_ONCE) as threads:
-        inside = threads.map(
-            lambda partition_folder: [*partition_folder.folders()], partitions.values()
-        )
-        names = {name for folder_names in inside for name in folder_names if is_object_name(name)}
-    stores = sorted(n for n in names - SHARED_FOLDERS if n[0] != "_" and segment_id_of(n) is None)
+        listed = threads.map(lambda partition: {*partition.folders()}, partitions.values())
+        names = {name for folder_names in listed for name in folder_names}
+    stores = [name for name in _JOIN_STORES if name in names] or [DEFAULT_STORE]
     return [
         StateFolder(operator, partition, store, store_folder(folder, partition, store))
         for partition in range(max(partitions, default=-1) + 1)
-        for store in stores or [DEFAULT_STORE]
+        for store in stores
     ]
 
 
@@ -309,8 +305,7 @@ def _numbers(folder: Folder) -> list[int]:
     return sorted(int(name) for name in folder.names() if name.isascii() and name.isdigit())
 
 
-def _numbered(folder: FolderTree) -> list[tuple[int, FolderTree]]:
-    inside = folder.folders() if folder.exists() else {}
+def _numbered(inside: Mapping[str, FolderTree]) -> list[tuple[int, FolderTree]]:
     subfolders = [
         (int(name), subfolder)
         for name, subfolder in inside.items()

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from cec_store.connectors.spark.checkpoint.layout import Checkpoint
+from cec_store.connectors.spark.checkpoint.parsing import damaged
 from cec_store.connectors.spark.moving.state_job import (
     asked,
     check_all_noted,
@@ -47,12 +48,15 @@ class StoredRows:
         All of it is in the driver's memory. A list has a row for each of its values.
 
         Raises:
-            CorruptLog: Spark cannot read it; says why.
+            CorruptLog: Spark has noted no such store, or cannot read it; says why.
             SparkUnavailable: the job failed by itself.
         """
         from pyspark.sql import DataFrame
 
-        if partition >= self._partitions.get((operator, store), 0):
+        if (operator, store) not in self._partitions:
+            path = self._checkpoint.operator_folder(operator).path
+            raise damaged(path, 0, f"Spark has noted no store {store!r} of this operator")
+        if partition >= self._partitions[operator, store]:
             return STORED.empty_table()  # all rows have one key, and stand in another
         words = (self._session._jsparkSession, self._request, operator, store, partition)
         folder = self._checkpoint.operator_folder(operator).folder(str(partition))

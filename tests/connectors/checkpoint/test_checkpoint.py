@@ -124,6 +124,16 @@ def test_a_lost_folder_is_listed_with_the_others(tmp_path: Path) -> None:
     assert found == [(0, p, store) for p in range(3) for store in JOIN]
 
 
+@pytest.mark.parametrize("stores", [("default",), JOIN])
+def test_stray_folder_in_a_partition_is_no_store(tmp_path: Path, stores: tuple[str, ...]) -> None:
+    made = Made(tmp_path / "checkpoint", stores=stores, partitions=2)
+    made.run(1)
+    for name in ("old", "@eaDir"):
+        (made.path / "state" / "0" / "1" / name).mkdir()
+    found = [state[:3] for state in Checkpoint(made.path).state_folders()]
+    assert found == [(0, p, store) for p in range(2) for store in stores]
+
+
 def test_a_query_without_state_has_no_folders(made: Made, tmp_path: Path) -> None:
     (made.path / "state").rename(tmp_path / "away")
     assert Checkpoint(made.path).state_folders() == []

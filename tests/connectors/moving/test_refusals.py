@@ -97,6 +97,11 @@ def test_places_and_providers_that_do_not_fit(
         (lambda: cec_spark.compare(spark, unnoted, unnoted), MoveRefused, "has noted nothing"),
         (lambda: cec_spark.adopt(spark, unnoted, new), MoveRefused, "has noted nothing"),
         (lambda: StoredRows(spark, Checkpoint(folder_at(unnoted)), 1), MoveRefused, "has noted"),
+        (
+            lambda: StoredRows(spark, Checkpoint(folder_at(hdfs)), 1).table(0, "old", 0),
+            CorruptLog,
+            "no store 'old'",
+        ),
         (lambda: cec_spark.adopt(spark, begun, new), MoveRefused, "begun to repartition"),
         (lambda: cec_spark.release(spark, refused, new), MoveRefused, way_out),
         (lambda: cec_spark.repartition(spark, refused, new, partitions=3), MoveRefused, way_out),
