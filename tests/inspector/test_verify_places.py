@@ -184,6 +184,15 @@ def test_every_version_is_rebuilt_and_not_the_newest_alone(
 
 
 @pytest.mark.parametrize("version", [1, 2])
+def test_operator_of_which_every_partition_is_lost_is_a_fault(tmp_path: Path, version: int) -> None:
+    query, _, _ = grown(tmp_path / "c", batches=2, format=version)
+    for partition in (0, 1):
+        shutil.rmtree(query.folder(partition))
+    found = document(query.path, status=1)
+    assert {fault["kind"] for fault in found["faults"]} >= {"log-missing"}
+
+
+@pytest.mark.parametrize("version", [1, 2])
 def test_stray_folder_in_a_partition_hides_no_log(tmp_path: Path, version: int) -> None:
     query, _, _ = grown(tmp_path / "c", batches=2, format=version)
     (query.folder(1) / "old").mkdir()

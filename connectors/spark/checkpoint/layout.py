@@ -284,13 +284,15 @@ class Checkpoint:
 def _stores_of(operator: int, folder: FolderTree) -> list[StateFolder]:
     inside = folder.folders()
     partitions = dict(_numbered(inside))
+    # Where every partition is lost, Spark's notes still say that there was one.
+    none_left = 0 if METADATA_FOLDER in inside else -1
     with ThreadPoolExecutor(_LISTED_AT_ONCE) as threads:
         listed = threads.map(lambda partition: {*partition.folders()}, partitions.values())
         names = {name for folder_names in listed for name in folder_names}
     stores = [name for name in _JOIN_STORES if name in names] or [DEFAULT_STORE]
     return [
         StateFolder(operator, partition, store, store_folder(folder, partition, store))
-        for partition in range(max(partitions, default=-1) + 1)
+        for partition in range(max(partitions, default=none_left) + 1)
         for store in stores
     ]
 

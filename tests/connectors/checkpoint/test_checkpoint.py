@@ -124,6 +124,16 @@ def test_a_lost_folder_is_listed_with_the_others(tmp_path: Path) -> None:
     assert found == [(0, p, store) for p in range(3) for store in JOIN]
 
 
+def test_operator_of_which_every_partition_is_lost_is_listed_with_one(tmp_path: Path) -> None:
+    made = Made(tmp_path / "checkpoint", partitions=2)
+    made.run(1)
+    write(made.path / "state" / "0" / "_metadata" / "metadata", "")
+    for partition in ("0", "1"):
+        (made.path / "state" / "0" / partition).rename(tmp_path / partition)
+    found = [state[:3] for state in Checkpoint(made.path).state_folders()]
+    assert found == [(0, 0, "default")]
+
+
 @pytest.mark.parametrize("stores", [("default",), JOIN])
 def test_stray_folder_in_a_partition_is_no_store(tmp_path: Path, stores: tuple[str, ...]) -> None:
     made = Made(tmp_path / "checkpoint", stores=stores, partitions=2)

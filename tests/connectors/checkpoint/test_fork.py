@@ -427,6 +427,16 @@ def test_a_partition_that_spark_has_noted_and_is_lost_is_refused(
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.parametrize("format", [1, 2])
+def test_operator_of_which_every_partition_is_lost_is_refused(format: int, tmp_path: Path) -> None:
+    grown_one, _, _ = grown(tmp_path / "checkpoint", format=format)
+    for partition in (0, 1):
+        shutil.rmtree(grown_one.folder(partition))
+    with pytest.raises(CecError, match=r"state/0/[01]: "):
+        fork(grown_one.path, tmp_path / "new", batch=5)
+    assert not (tmp_path / "new").exists()
+
+
 def test_a_moment_that_is_no_longer_kept_is_refused(made: Made, tmp_path: Path) -> None:
     lose_first_offsets(made)
     with pytest.raises(OutOfRange, match=r"can be forked is batch 4, which began at .*00:00:40Z"):
