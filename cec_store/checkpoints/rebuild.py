@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from cec_store.checkpoints.last_rows import last_rows
 from cec_store.errors import CorruptLog, RecoveryError
-from cec_store.format.columns import Ints, rows_by_chunk, values_of
+from cec_store.format.columns import Ints, one_array, taken, values_of
 from cec_store.format.frame import FrameHeader
 from cec_store.format.records import closes, of_windows
 from cec_store.format.schema import KEY, KIND, STATE, RecordSchema, input_column
@@ -190,11 +190,15 @@ def _gather(
     last = newest_first[0].header
     opened = open_rows(chain, newest_first[0], table)
     upto = input_taken(last, positions)
+    try:
+        keys, states = (rows_of(table.column(name), opened) for name in (KEY, STATE))
+    except RecoveryError as error:
+        raise RecoveryError(f"{_path_of(chain, newest_first[0])}: {error}") from None
     return EventualCheckpoint(
         seq=last.seq,
         end_offset=last.end_offset,
-        keys=rows_of(table.column(KEY), opened),
-        states=rows_of(table.column(STATE), opened),
+        keys=keys,
+        states=states,
         positions=positions[opened],
         offsets=newest_first[-1].header.first_offset + opened,
         # Positions never fall along the log, so the first footprint is the oldest.
@@ -226,18 +230,25 @@ def open_rows(chain: LogReader, last: Frame, table: pa.Table) -> Ints:
     opened = newest[~is_closed[newest]] if is_closed.any() else newest
     if len(opened) != last.header.open_windows:
         raise CorruptLog(
-            chain.reader(last.address.segment_id).path, last.address.byte,
+            _path_of(chain, last), last.address.byte,
             f"the frame counts {last.header.open_windows} open windows, its extent has "
             f"{len(opened)}",
         )  # fmt: skip
     return opened
 
 
+def _path_of(chain: LogReader, frame: Frame) -> str:
+    """Return the path of the segment that a frame is in."""
+    return chain.reader(frame.address.segment_id).path
+
+
 def rows_of(column: pa.ChunkedArray, rows: Ints) -> pa.Array:
-    """Ascending rows, chunk by chunk: all states of an extent may be more than one array holds."""
-    of_chunks = rows_by_chunk(column, rows)
-    parts = [chunk.take(pa.array(of)) for chunk, of in zip(column.chunks, of_chunks, strict=True)]
-    return pa.concat_arrays(parts)
+    """Return ascending rows as one array.
+
+    Raises:
+        RecoveryError: these rows are more than one array holds; all of an extent may be.
+    """
+    return one_array(taken(column, rows))
 
 
 def _nothing(

@@ -8,6 +8,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from cec_store.errors import RecoveryError
+
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
@@ -44,6 +46,27 @@ def rows_by_chunk(column: pa.ChunkedArray, rows: Ints) -> list[Ints]:
     starts = np.cumsum([0, *map(len, column.chunks)])
     cuts = np.searchsorted(rows, starts).tolist()
     return [rows[cuts[place] : cuts[place + 1]] - start for place, start in enumerate(starts[:-1])]
+
+
+def taken(column: pa.ChunkedArray, rows: Ints) -> pa.ChunkedArray:
+    """Return ascending rows, chunk by chunk: the column may be more than one array holds."""
+    of_chunks = zip(column.chunks, rows_by_chunk(column, rows), strict=True)
+    return pa.chunked_array([chunk.take(pa.array(of)) for chunk, of in of_chunks], column.type)
+
+
+def one_array(column: pa.ChunkedArray) -> pa.Array:
+    """Return the column as one array.
+
+    Raises:
+        RecoveryError: it is more than one array holds.
+    """
+    try:
+        return column.combine_chunks()
+    except pa.ArrowInvalid:
+        raise RecoveryError(
+            f"{len(column)} rows of state have more than 2 GiB in one column, which is not read at "
+            "once: in more partitions each has less"
+        ) from None
 
 
 def flags_of(column: pa.BooleanArray) -> NDArray[np.bool_]:

@@ -63,6 +63,7 @@ def read_state(
         OutOfRange: a version or moment that is not kept any more, or not committed yet.
         SchemaMismatch: a column of a type that cannot be read; nothing has been read then.
         SparkUnavailable: a variable is kept in Avro, and the package fastavro is missing.
+        RecoveryError: a variable has more than 2 GiB in one column of one partition.
         CorruptLog, UnsupportedVersion: refused.
 
     Examples:

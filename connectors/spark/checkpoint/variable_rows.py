@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 from cec_store.connectors.spark.checkpoint.family_rows import FamilyRows, elements_of
 from cec_store.connectors.spark.checkpoint.unsafe_rows import BadRow
 from cec_store.connectors.spark.checkpoint.variables import Variable
-from cec_store.errors import CorruptLog, SchemaMismatch
-from cec_store.format.columns import Ints
+from cec_store.errors import CorruptLog, RecoveryError, SchemaMismatch
+from cec_store.format.columns import Ints, one_array, taken
 from cec_store.format.schema import KEY, STATE
 from cec_store.state_logs import families
 from cec_store.state_logs.state_log import StateLog
@@ -29,11 +29,12 @@ def variable_rows(log: StateLog, at: int | str, variable: Variable) -> pa.Table:
     Raises:
         SchemaMismatch: these bytes are not of the variable's schema.
         CorruptLog: a list lacks chunks, or has others than its head says.
+        RecoveryError: a column of the variable has more than 2 GiB in this partition.
     """
     footprints, opened = log.open_footprints(at)
     (family, key), (value, _) = (footprints.column(n).flatten() for n in (KEY, STATE))
-    stored = pa.table({"family": family, "key": key, "value": value})
-    live = _Live(stored.take(pa.array(opened)))
+    columns = {"family": family, "key": key, "value": value}
+    live = _Live(pa.table({name: taken(column, opened) for name, column in columns.items()}))
     rows = FamilyRows(variable)
     own = live.of(variable.family)
     try:
@@ -42,17 +43,19 @@ def variable_rows(log: StateLog, at: int | str, variable: Variable) -> pa.Table:
             return _elements(pieces, rows)
         keys = rows.keys(own["key"])
         if variable.is_timers:
-            group, expiry = keys.combine_chunks().flatten()
+            group, expiry = one_array(keys).flatten()
             return pa.table({"key": group, "expiration_timestamp_ms": expiry})
         values = rows.values(own["value"])
         if variable.is_map:
-            group, users = keys.combine_chunks().flatten()
+            group, users = one_array(keys).flatten()
             return pa.table({"key": group, "user_map_key": users, "user_map_value": values})
         return pa.table({"key": keys, "value": values})
     except BadRow as error:
         raise SchemaMismatch(
             f"{log.folder.path}: {error}: these rows are not of the schema in {variable.path}"
         ) from None
+    except RecoveryError as error:
+        raise RecoveryError(f"{log.folder.path}: variable {variable.family}: {error}") from None
 
 
 def rows_by_name(stored: pa.Table, path: str) -> pa.Table:
@@ -114,19 +117,20 @@ def _pieces(own: pa.Table, chunks: pa.Table, path: str) -> _Pieces:
 
     Raises:
         CorruptLog: chunks are missing, or are not those that a head counts.
+        RecoveryError: keys or values are more than one array holds.
     """
-    keys, values = (own[name].combine_chunks() for name in ("key", "value"))
+    keys, values = (one_array(own[name]) for name in ("key", "value"))
     is_head = families.is_head(values)
     alone = pc.invert(is_head)
-    places, numbers, taken = _chunk_places(chunks)
+    places, numbers, order = _chunk_places(chunks)
     _check_whole(keys.filter(is_head), values.filter(is_head), places, numbers, path)
-    chunk_values = chunks["value"].combine_chunks().take(taken)
+    chunk_values = one_array(chunks["value"]).take(order)
     if pc.any(pc.less(pc.binary_length(chunk_values), families.SAID_BYTES)).as_py():
         raise _not_whole(path, "a chunk of a list is shorter than what each begins with")
     parts = pc.binary_slice(chunk_values, families.SAID_BYTES, _END)
     return _Pieces(
-        pa.chunked_array([keys.filter(alone), places], pa.binary()).combine_chunks(),
-        pa.chunked_array([values.filter(alone), parts], pa.binary()).combine_chunks(),
+        one_array(pa.chunked_array([keys.filter(alone), places], pa.binary())),
+        one_array(pa.chunked_array([values.filter(alone), parts], pa.binary())),
     )
 
 
@@ -149,15 +153,15 @@ def _whole_lists(pieces: _Pieces) -> pa.Table:
 def _chunk_places(chunks: pa.Table) -> tuple[pa.BinaryArray, Ints, pa.Array]:
     """The list that each chunk is of, its number there, and the order that this is in: list by
     list, and by number."""
-    keys = chunks["key"].combine_chunks()
+    keys = one_array(chunks["key"])
     if not len(keys):
         return keys, np.empty(0, np.int64), pa.array([], pa.int64())
     tails = b"".join(pc.binary_slice(keys, -families.CHUNK_NUMBER_BYTES).to_pylist())
     places = pc.binary_slice(keys, 0, -families.CHUNK_NUMBER_BYTES)
     numbers = np.frombuffer(tails, ">u4").astype(np.int64)
     order = np.lexsort((numbers, pc.rank(places, tiebreaker="min").to_numpy()))
-    taken = pa.array(order)
-    return places.take(taken), numbers[order], taken
+    rows = pa.array(order)
+    return places.take(rows), numbers[order], rows
 
 
 def _check_whole(
