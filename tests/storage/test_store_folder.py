@@ -261,3 +261,30 @@ def test_what_somebody_else_has_made_meanwhile_stays() -> None:
     with pytest.raises(FileExistsError):
         raced()
     assert contents(store_at(url)) == {"offsets/1": b"theirs"}
+
+
+def test_new_folder_that_another_is_making_is_refused_by_name() -> None:
+    url = in_memory()
+    with new_folder(folder_at(url)) as tree:
+        tree.write("offsets", "0", b"x")
+        making = contents(store_at(url))
+        for refused in (check_new_folder, lambda folder: new_folder(folder).__enter__()):
+            with pytest.raises(FileExistsError, match=f"{url}: .* is making it.*delete the folder"):
+                refused(folder_at(url))
+        assert contents(store_at(url)) == making
+    assert contents(store_at(url)) == {"offsets/0": b"x"}
+
+
+def test_of_two_that_make_a_new_folder_at_once_one_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Both have seen that nothing is there."""
+    url = in_memory()
+    monkeypatch.setattr("cec_store.storage.stores.new_trees.check_new_folder", lambda folder: None)
+    with new_folder(folder_at(url)) as tree:
+        with pytest.raises(FileExistsError, match="is making it"), new_folder(folder_at(url)):
+            pytest.fail("the second has begun")
+        tree.write("", "metadata", b"{}")
+    with pytest.raises(FileExistsError, match="is there already"), new_folder(folder_at(url)):
+        pytest.fail("a later one has begun")
+    assert contents(store_at(url)) == {"metadata": b"{}"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from uuid import uuid4
 
 from cec_store.storage.folder import Folder
 from cec_store.storage.local import LocalFolder
@@ -11,6 +12,9 @@ from cec_store.storage.publishing import write_file
 from cec_store.storage.stores.folders import AnyFolder
 from cec_store.storage.stores.store_folder import StoreFolder
 from cec_store.storage.trees import check_new, copy, link, new_tree, sync_files
+
+_CLAIM = "_being_made"
+"""Object of a store that is in a new folder while it is being made."""
 
 
 class NewTree:
@@ -67,8 +71,22 @@ def check_new_folder(folder: AnyFolder) -> None:
     """Raises ``FileExistsError`` where something is there."""
     if isinstance(folder, LocalFolder):
         check_new(folder.path)
-    elif folder.exists():
+    else:
+        _require_nothing_in(folder, folder.names())
+
+
+def _require_nothing_in(folder: StoreFolder, names: list[str]) -> None:
+    if _CLAIM in names:
+        raise _being_made(folder)
+    if names:
         raise FileExistsError(f"{folder.path}: is there already; name a folder that is not")
+
+
+def _being_made(folder: StoreFolder) -> FileExistsError:
+    return FileExistsError(
+        f"{folder.path}: another process is making it, by {_CLAIM}; name another folder, or, if "
+        "that process is dead, delete the folder with all that is in it"
+    )
 
 
 def sync_below(folder: AnyFolder) -> None:
@@ -86,10 +104,11 @@ def new_folder(folder: AnyFolder) -> Iterator[NewTree]:
 
     On any failure nothing is left. Killed in the middle, a hidden sibling is (:func:`.new_tree`);
     but in a store, where names cannot be changed, files stand in their places from the first on.
-    So what makes the folder count has to be written last. Without it they can be deleted.
+    So what makes the folder count has to be written last. Without it they can be deleted. Of two
+    that make one folder in a store at once, the second is refused before its block begins.
 
     Raises:
-        FileExistsError: there is something, or somebody else has made it meanwhile.
+        FileExistsError: there is something, or somebody else makes it, or has made it meanwhile.
     """
     if isinstance(folder, LocalFolder):
         with new_tree(folder.path) as building:
@@ -98,10 +117,29 @@ def new_folder(folder: AnyFolder) -> Iterator[NewTree]:
             tree.sync()
         return
     check_new_folder(folder)
-    tree = NewTree(folder)
+    with _claimed(folder):
+        tree = NewTree(folder)
+        try:
+            yield tree
+        except BaseException:
+            for made, name in tree.made:
+                made.delete([name])
+            raise
+
+
+@contextmanager
+def _claimed(folder: StoreFolder) -> Iterator[None]:
+    """Keep others from making the folder until the block is done, or all of it taken away.
+
+    Raises:
+        FileExistsError: another is making it, or has made it since it was looked for.
+    """
     try:
-        yield tree
-    except BaseException:
-        for made, name in tree.made:
-            made.delete([name])
-        raise
+        folder.put(_CLAIM, [uuid4().bytes])
+    except FileExistsError:
+        raise _being_made(folder) from None
+    try:
+        _require_nothing_in(folder, [name for name in folder.names() if name != _CLAIM])
+        yield
+    finally:
+        folder.delete([_CLAIM])

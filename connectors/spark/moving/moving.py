@@ -195,6 +195,9 @@ class _Mover:
                         # It makes a checkpoint of what is there.
                         plan.require_unchanged()
                     tree.write(file.inside, file.name, file.data)
+            except FileExistsError:
+                # Another, which makes no claim, has written here: the state may be its own.
+                raise
             except BaseException:
                 # In a store the folder knows only of what was written from here.
                 job.take_away(tree.root)
