@@ -19,6 +19,7 @@ from cec_store.connectors.spark.checkpoint.state_rows import (
     VariablesDecoder,
     in_default_family,
 )
+from cec_store.connectors.spark.checkpoint.state_schema import join_format
 from cec_store.connectors.spark.checkpoint.state_tables import side_column, side_type
 from cec_store.errors import CecError, OutOfRange, RecoveryError, SchemaMismatch
 from cec_store.format.columns import values_of
@@ -115,6 +116,10 @@ class StoreReader:
             raise ValueError(f"{place.path}: several stores have state; name one: {names}")
         self._place = place
         self._is_side = is_side and not raw
+        self._join_format = 0
+        if self._is_side and place.checkpoint is not None:
+            # A checkpoint keeps the format that it began with.
+            self._join_format = join_format(place.checkpoint.newest_settings())
         decoder: RowDecoder | None = None
         if not raw and logs:
             try:
@@ -182,7 +187,7 @@ class StoreReader:
         kinds = self._decoder.schema if self._decoder else None
         types = {"key": kinds.key, "value": kinds.value} if kinds else {}
         if self._is_side:
-            types = {name: side_type(kind, name) for name, kind in types.items()}
+            types = {name: side_type(kind, name, self._join_format) for name, kind in types.items()}
         return [*map(pa.field, types, types.values())] if kinds else STORED
 
     @staticmethod
@@ -200,7 +205,8 @@ class StoreReader:
             try:
                 for name, of in decode.items():
                     column = of(pa.chunked_array([columns[name]]))
-                    column = side_column(column, name) if self._is_side else column
+                    if self._is_side:
+                        column = side_column(column, name, self._join_format)
                     columns[name] = column.combine_chunks()
             except SchemaMismatch as error:
                 raise SchemaMismatch(f"{log.folder.path}: {error}; --raw shows bytes") from None

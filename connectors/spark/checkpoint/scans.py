@@ -16,6 +16,7 @@ from cec_store.connectors.spark.checkpoint.layout import JOIN_SIDES, Checkpoint
 from cec_store.connectors.spark.checkpoint.parsing import parsed
 from cec_store.connectors.spark.checkpoint.state_schema import (
     JOIN,
+    join_format,
     operator_name,
     schema_texts,
     sparks_operator_name,
@@ -24,7 +25,6 @@ from cec_store.connectors.spark.setup.settings import BUILT_IN, PROVIDER_KEY
 from cec_store.errors import CecError
 from cec_store.storage.folder import FolderTree
 
-JOIN_FORMAT = "spark.sql.streaming.join.stateFormatVersion"
 _EVENT_TIME = "spark.watermarkDelayMs"
 """Name in the metadata of a column by which a watermark goes."""
 _COMPLETE = "in output mode complete all rows, to put them out"
@@ -72,7 +72,7 @@ def _scan(folder: FolderTree, settings: Mapping[str, str], is_ours: bool) -> Fou
         if name.startswith("transformWithState"):
             return Reads.DUE, "timers and times to live stand in the order of their times"
         if name == JOIN:
-            return _of_join(folder, int(settings.get(JOIN_FORMAT, "2")), is_ours)
+            return _of_join(folder, join_format(settings), is_ours)
         if name not in _RULES:
             return Reads.UNKNOWN, "this release does not know the operator"
         key, value = (_fields(*text) for text in schema_texts(folder, "default"))

@@ -79,6 +79,15 @@ def state_partitions(conf: Mapping[str, str]) -> int | None:
     return int(counts[0]) if counts else None
 
 
+def join_format(conf: Mapping[str, str]) -> int:
+    """Return the state format of a query's joins by an offset log, which before 3.0 said none.
+
+    Raises:
+        ValueError: it says no number.
+    """
+    return int(conf.get("spark.sql.streaming.join.stateFormatVersion", "1"))
+
+
 @dataclass(frozen=True)
 class BegunRepartition:
     """A batch by which Spark was to bring state into another number of partitions."""

@@ -19,7 +19,11 @@ from cec_store.connectors.spark.checkpoint.layout import (
 )
 from cec_store.connectors.spark.checkpoint.providers import provider_of, require_logs
 from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder, in_default_family
-from cec_store.connectors.spark.checkpoint.state_schema import operator_name, read_state_schema
+from cec_store.connectors.spark.checkpoint.state_schema import (
+    join_format,
+    operator_name,
+    read_state_schema,
+)
 from cec_store.connectors.spark.checkpoint.variable_rows import variable_rows
 from cec_store.connectors.spark.checkpoint.variables import read_variable
 from cec_store.connectors.spark.setup.settings import AVRO, ENCODING_KEY
@@ -80,7 +84,9 @@ def read_state(
             return _VariableReader(our_checkpoint, batch, number, variable).table(partition)
         reader = _Reader(our_checkpoint, batch, number, JOIN_SIDES.get(store, store))
         table = reader.table(reader.state, partition)
-        return _side(table) if store in JOIN_SIDES else table
+        if store not in JOIN_SIDES:
+            return table
+        return _side(table, join_format(our_checkpoint.offsets(batch).conf))
 
     if at is not None:
         return state_after(our_checkpoint.batch_at(at))
@@ -170,30 +176,25 @@ def _batch_of(checkpoint: Checkpoint, version: int) -> int:
     return version - 1
 
 
-def _side(table: pa.Table) -> pa.Table:
+def _side(table: pa.Table, state_format: int) -> pa.Table:
     """The rows that a join waits with, without what it notes of each for itself."""
-    columns = {name: side_column(table[name], name) for name in ("key", "value")}
+    columns = {name: side_column(table[name], name, state_format) for name in ("key", "value")}
     return pa.table({**columns, "partition_id": table["partition_id"]})
 
 
-def side_type(stored: pa.StructType, name: str) -> pa.StructType:
-    """Return the type of a join's waiting key or value, without the column that Spark adds."""
-    if name == "value" and not _is_flag(stored):  # as in the first of Spark's formats
+def side_type(stored: pa.StructType, name: str, state_format: int) -> pa.StructType:
+    """Return the type of a join's waiting key or value, without the column that Spark adds.
+
+    A key has one in each of the join's state formats, a value from format 2 on.
+    """
+    if name == "value" and state_format < 2:
         return stored
     return pa.struct(list(stored)[:-1])
 
 
-def _is_flag(stored: pa.StructType) -> bool:
-    """Return True if the last column is Spark's own `matched`, which a row may have as well."""
-    *others, last = stored
-    base, _, number = last.name.rpartition("_")
-    is_second = base == "matched" and number.isdigit() and "matched" in {f.name for f in others}
-    return pa.types.is_boolean(last.type) and (last.name == "matched" or is_second)
-
-
-def side_column(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
+def side_column(column: pa.ChunkedArray, name: str, state_format: int) -> pa.ChunkedArray:
     """The column ``key`` or ``value`` in that type."""
-    kind = side_type(column.type, name)
+    kind = side_type(column.type, name, state_format)
     chunks = [
         pa.StructArray.from_arrays(chunk.flatten()[: kind.num_fields], fields=list(kind))
         for chunk in column.chunks

@@ -33,7 +33,6 @@ from support.places.made_checkpoints import (
     grown,
     schema_file,
 )
-from support.places.made_joins import made_join
 
 each_format = pytest.mark.parametrize("format", [1, 2])
 
@@ -181,34 +180,6 @@ def test_attempt_that_counts_is_the_last_or_the_one_that_spark_named(tmp_path: P
         made.attempt(0, {("ann", 1): (9, "late")})
         made.close()
         assert read(made) == {0: {("ann", 1): due}}, f"checkpoint format {format}"
-
-
-def test_sides_of_a_join_come_without_what_the_join_notes_for_itself(tmp_path: Path) -> None:
-    key = pa.struct([("field0", pa.string()), ("index", pa.int64())])
-    value = pa.struct([("user", pa.string()), ("n", pa.int64()), ("matched", pa.bool_())])
-    stores = tuple(
-        f"{s}-{of}" for s in ("left", "right") for of in ("keyToNumValues", "keyWithIndexToValue")
-    )
-    made = MadeCheckpoint(tmp_path, key, value, stores, partitions=1, format=2)
-    made.batch({("ann", 0): ("ann", 4, True), ("ann", 1): ("ann", 5, False)})
-    made.close()
-    for side in ("left", "right"):
-        rows = read_state(made.path, store=side).to_pylist()
-        assert [row["key"] for row in rows] == [{"field0": "ann"}] * 2
-        assert [row["value"] for row in rows] == [{"user": "ann", "n": n} for n in (4, 5)]
-        store = read_state(made.path, store=f"{side}-keyWithIndexToValue")
-        assert store["value"].to_pylist()[0] == {"user": "ann", "n": 4, "matched": True}
-    with pytest.raises(ValueError, match=r"no store 'default'; .*store='left' and store='right'"):
-        read_state(made.path)
-
-
-@pytest.mark.parametrize("how", [{}, {"store": "left"}, {"variable": "left-keyWithIndexToValue"}])
-def test_join_with_column_families_is_left_to_sparks_reader(
-    tmp_path: Path, how: dict[str, str]
-) -> None:
-    made = made_join(tmp_path)
-    with pytest.raises(ValueError, match=r"a join of state format 3 or 4.*`statestore`"):
-        read_state(made.path, **how)
 
 
 def test_the_operator_is_asked_for_where_several_keep_state(tmp_path: Path) -> None:
@@ -484,18 +455,3 @@ def test_reading_imports_no_spark_and_writes_nothing(tmp_path: Path) -> None:
     )
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
     assert {path: path.stat().st_mtime_ns for path in sorted(tmp_path.rglob("*"))} == before
-
-
-@pytest.mark.parametrize("format", [1, 2])
-def test_a_column_named_matched_is_a_rows_own(tmp_path: Path, format: int) -> None:
-    """Spark adds one of its own behind it, by the same name."""
-    key = pa.struct([("field0", pa.string()), ("index", pa.int64())])
-    value = pa.struct([("user", pa.string()), ("matched", pa.int64()), ("matched", pa.bool_())])
-    stores = tuple(
-        f"{s}-{of}" for s in ("left", "right") for of in ("keyToNumValues", "keyWithIndexToValue")
-    )
-    made = MadeCheckpoint(tmp_path, key, value, stores, partitions=1, format=format)
-    made.batch({("ann", 0): ("ann", 4, True)})
-    made.close()
-    found = read_state(tmp_path, store="left").schema.field("value").type
-    assert found == pa.struct([("user", pa.string()), ("matched", pa.int64())])

@@ -17,6 +17,7 @@ from support.places.state_logs import EMPTY, Commit, Key, Writer
 
 START_MS = 1_700_000_000_000
 """When batch 0 begins; each after it begins a minute later."""
+JOIN_FORMAT = "spark.sql.streaming.join.stateFormatVersion"
 NAMES = {
     pa.int64(): "long", pa.string(): "string", pa.null(): "void", pa.bool_(): "boolean",
     pa.int32(): "integer", pa.decimal128(5, 2): "decimal(5,2)",
@@ -76,6 +77,8 @@ class MadeCheckpoint:
     format: int = 1
     beside: dict[Key, bytes | None] = field(default_factory=dict)
     """What families that no operator has get in each batch."""
+    conf: dict[str, str] = field(default_factory=dict)
+    """Settings in the offset log, beside the state format of a join: Spark's default is 2."""
     batches: int = 0
     _writers: dict[Path, Writer] = field(default_factory=dict)
     _last: dict[Path, Commit] = field(default_factory=dict)
@@ -87,6 +90,8 @@ class MadeCheckpoint:
         (self.path / "metadata").write_text('{"id":"8899ad08-fb7f-40e5-b571-232e78756679"}')
         is_join = any(store.startswith("left-") for store in self.stores)
         name = "symmetricHashJoin" if is_join else "stateStoreSave"
+        if is_join:
+            self.conf = {JOIN_FORMAT: "2", **self.conf}
         about = {
             "operatorInfo": {"operatorId": 0, "operatorName": name},
             "stateStoreInfo": [
@@ -118,7 +123,10 @@ class MadeCheckpoint:
     def batch(self, *changes: Rows, commits: bool = True, renew: int = 0) -> None:
         """One more batch; the rows that it changes, by partition, the same in every store."""
         number, self.batches = self.batches, self.batches + 1
-        about = {"batchWatermarkMs": 0, "batchTimestampMs": START_MS + 60_000 * number, "conf": {}}
+        about = {
+            "batchWatermarkMs": 0, "batchTimestampMs": START_MS + 60_000 * number,
+            "conf": self.conf,
+        }  # fmt: skip
         publish(self.path / "offsets" / str(number), f"v1\n{json.dumps(about)}\n0")
         ids: list[list[str]] = []
         for partition in range(self.partitions):
