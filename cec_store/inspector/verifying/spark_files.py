@@ -266,7 +266,7 @@ class SparkFiles:
             return  # before release 3.1 Spark did not write that either
         try:
             self.schemas[operator, store] = (
-                read_schema_file(state, store, 0, 0)
+                read_schema_file(state, "", store, 0, 0)
                 if is_older
                 else read_state_schema(state, store)
             )

@@ -16,6 +16,7 @@ from cec_store.connectors.spark.checkpoint.layout import JOIN_SIDES, Checkpoint
 from cec_store.connectors.spark.checkpoint.parsing import parsed
 from cec_store.connectors.spark.checkpoint.state_schema import (
     JOIN,
+    LIMIT,
     join_format,
     operator_name,
     schema_texts,
@@ -148,5 +149,5 @@ _RULES: dict[str, Callable[[Fields, Fields], Found]] = {
     ),
     "flatMapGroupsWithState": _of_groups,
     "applyInPandasWithState": _of_groups,
-    "globalLimit": lambda key, value: (Reads.NONE, "it keeps one count"),
+    LIMIT: lambda key, value: (Reads.NONE, "it keeps one count"),
 }  # fmt: skip

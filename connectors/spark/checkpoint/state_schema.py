@@ -17,7 +17,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -39,6 +39,8 @@ NEWEST = 2**63
 """Above the number of any batch."""
 JOIN = "symmetricHashJoin"
 """Spark's name for a join of two streams."""
+LIMIT = "globalLimit"
+"""Spark's name for a limit."""
 _ARROW_TYPES = {
     "void": pa.null(),
     "boolean": pa.bool_(),
@@ -126,11 +128,8 @@ class StateSchema:
     """Number of a key's fields that are encoded apart, before the others; 0: none is."""
     partitions: int
     """Number of partitions by the operator's metadata."""
-
-    @property
-    def is_one_key(self) -> bool:
-        """All rows have one key, as with a limit: one task has them, and the others never run."""
-        return all(pa.types.is_null(field.type) for field in self.key)
+    is_one_key: bool
+    """True if all rows have one key, as with a limit: one task has them, the others never run."""
 
     def due_partitions(self, counted: int | None) -> int:
         """Number of partitions that have to be there; ``counted``: by the offset log of a batch."""
@@ -152,7 +151,7 @@ def read_state_schema(operator_folder: FolderTree, store: str) -> StateSchema:
         raise ValueError(
             f"{operator_folder.path}: it keeps variables; read_state reads one with variable=…"
         )
-    stores = _stores_of(operator_folder)
+    name, stores = _stores_of(operator_folder)
     if store not in stores:
         is_join = not stores.keys().isdisjoint(JOIN_SIDES.values())
         sides = " (read_state takes store='left' and store='right': what a join's sides wait with)"
@@ -160,19 +159,27 @@ def read_state_schema(operator_folder: FolderTree, store: str) -> StateSchema:
             f"{operator_folder.path}: no store {store!r}; there are {sorted(stores)}"
             f"{sides if is_join else ''}"
         )
-    return read_schema_file(operator_folder, store, *stores[store])
+    return read_schema_file(operator_folder, name, store, *stores[store])
 
 
 def read_schema_file(
-    operator_folder: FolderTree, store: str, prefix_fields: int, partitions: int
+    operator_folder: FolderTree, name: str, store: str, prefix_fields: int, partitions: int
 ) -> StateSchema:
-    """The schema of a store of which the rest is known; raises as :func:`read_state_schema`."""
+    """The schema of a store of which the rest is known; raises as :func:`read_state_schema`.
+
+    ``name`` is Spark's name for the operator; empty where it has noted none.
+    """
     (path, key), (_, value) = schema_texts(operator_folder, store)
     keys, values = struct_of(path, "key", key), struct_of(path, "value", value)
     if not 0 <= prefix_fields <= keys.num_fields:
         raise SchemaMismatch(f"{path}: fewer columns than the {prefix_fields} of a key's prefix")
-    schema = StateSchema(path, keys, values, prefix_fields, partitions)
-    return replace(schema, partitions=1) if schema.is_one_key else schema
+    # A limit has a column of nulls for its key. Spark hashes such a key of another operator, too.
+    is_one_key = not keys.num_fields or (
+        name in (LIMIT, "") and all(pa.types.is_null(field.type) for field in keys)
+    )
+    return StateSchema(
+        path, keys, values, prefix_fields, 1 if is_one_key else partitions, is_one_key
+    )
 
 
 def schema_texts(operator_folder: FolderTree, store: str) -> list[tuple[str, str]]:
@@ -194,7 +201,7 @@ _OPERATORS = {
     "transformWithStateExec": "transform with state",
     "transformWithStateInPandasExec": "transform with state",
     "transformWithStateInPySparkExec": "transform with state",
-    "globalLimit": "limit",
+    LIMIT: "limit",
 }
 """Readable names of stateful operators, by Spark's names for them."""
 
@@ -261,20 +268,21 @@ def noted_of_families(operator_folder: FolderTree, batch: int) -> tuple[str, byt
     return read_whole(folder, str(max(earlier)))
 
 
-def _stores_of(operator_folder: FolderTree) -> dict[str, tuple[int, int]]:
-    """Columns of a key's prefix, and partitions, of each store."""
+def _stores_of(operator_folder: FolderTree) -> tuple[str, dict[str, tuple[int, int]]]:
+    """Return the operator's name, and columns of a key's prefix, and partitions, of each store."""
     if not operator_folder.exists():
         raise NotAQueue(f"{operator_folder.path}: the query has no such stateful operator")
     path, data = noted(operator_folder, "metadata")
     version, _, text = data.partition(b"\n")
     known_version(path, version.decode("latin-1"), 1)
     try:
-        return {
+        metadata = json.loads(text)
+        return str(metadata["operatorInfo"]["operatorName"]), {
             str(store_info["storeName"]): (
                 int(store_info["numColsPrefixKey"]),
                 int(store_info["numPartitions"]),
             )
-            for store_info in json.loads(text)["stateStoreInfo"]
+            for store_info in metadata["stateStoreInfo"]
         }
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise damaged(path, len(version) + 1, f"not what Spark writes: {error}") from None

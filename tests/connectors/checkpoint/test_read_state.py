@@ -410,12 +410,25 @@ def test_lost_partition_is_refused_and_not_taken_for_an_empty_one(
 
 
 def test_limit_has_one_partition_however_many_spark_notes(tmp_path: Path) -> None:
-    made = MadeCheckpoint(tmp_path, pa.struct([("key", pa.null())]), VALUE)
+    key = pa.struct([("key", pa.null())])
+    made = MadeCheckpoint(tmp_path, key, VALUE, operator="globalLimit")
     made.batch({(None,): (7, "x")})
     made.close()
     shutil.rmtree(made.folder(1))
     [row] = read_state(made.path).to_pylist()
     assert row["value"] == {"count": 7, "last": "x"}
+
+
+def test_lost_partition_of_an_operator_with_a_void_key_is_missed(tmp_path: Path) -> None:
+    """Spark hashes a null, so that the rows may be in any partition."""
+    made = MadeCheckpoint(tmp_path, pa.struct([("key", pa.null())]), VALUE, operator="dedupe")
+    made.batch({}, {(None,): (7, "x")})
+    made.close()
+    [row] = read_state(made.path).to_pylist()
+    assert row["partition_id"] == 1
+    shutil.rmtree(made.folder(1))
+    with pytest.raises(NotAQueue, match="no state log here"):
+        read_state(made.path)
 
 
 def test_state_of_sparks_own_provider_is_said_to_be_that(tmp_path: Path) -> None:

@@ -18,8 +18,9 @@ from cec_store.inspector.places.places import place_at
 from cec_store.inspector.verifying.place import verify_place
 from support.runs.counts import crash_cases, crash_count
 from support.runs.minors import needs_newest
-from support.spark.moves import Leg, go, without_partitions
-from support.spark.queries import QUERIES
+from support.spark.inputs import Inputs
+from support.spark.moves import PARTITIONS, Leg, go, without_partitions
+from support.spark.queries import QUERIES, StreamQuery
 from support.spark.runs import Kept
 from support.spark.session import CEC, HDFS, ROCKSDB
 from support.spark.transforms import scala
@@ -137,3 +138,20 @@ def test_a_checkpoint_whose_sink_has_a_name_is_adopted_and_released(
         text = max((each / "commits").glob("[0-9]*"), key=lambda file: int(file.name)).read_text()
         assert text.startswith("v3\n")
         assert json.loads(text.split("\n")[1])["sinkMetadataMap"] == sinks[0]["sinkMetadataMap"]
+
+
+def test_state_under_a_void_key_is_moved_from_the_partition_of_its_hash(
+    spark: Any, tmp_path: Path
+) -> None:
+    """Spark hashes a null to 42, which is partition 2 of 4 and of 5, and 0 of 3."""
+    query = StreamQuery("void", _rows_without_a_key, "append")
+    kept = Kept(HDFS, 1, {PARTITIONS: "4"})
+    legs = [Leg(1), Leg(1, "adopt"), Leg(1, "repartition", partitions=3), Leg(1, "release")]
+    moves = [replace(leg, provider="hdfs") for leg in legs]
+    moved = go(spark, query, tmp_path, kept, moves)
+    assert sum(map(len, moved.run.rows.values())) == 1
+    assert [sum(map(len, state.values())) for state in moved.states] == [1] * 4
+
+
+def _rows_without_a_key(spark: Any, inputs: Inputs) -> Any:
+    return inputs.timed(spark).selectExpr("NULL AS nothing").dropDuplicates(["nothing"])

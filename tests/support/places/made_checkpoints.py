@@ -79,6 +79,8 @@ class MadeCheckpoint:
     """What families that no operator has get in each batch."""
     conf: dict[str, str] = field(default_factory=dict)
     """Settings in the offset log, beside the state format of a join: Spark's default is 2."""
+    operator: str = "stateStoreSave"
+    """Spark's name for it, unless the stores are a join's."""
     batches: int = 0
     _writers: dict[Path, Writer] = field(default_factory=dict)
     _last: dict[Path, Commit] = field(default_factory=dict)
@@ -89,7 +91,7 @@ class MadeCheckpoint:
             (self.path / name).mkdir(parents=True)
         (self.path / "metadata").write_text('{"id":"8899ad08-fb7f-40e5-b571-232e78756679"}')
         is_join = any(store.startswith("left-") for store in self.stores)
-        name = "symmetricHashJoin" if is_join else "stateStoreSave"
+        name = "symmetricHashJoin" if is_join else self.operator
         if is_join:
             self.conf = {JOIN_FORMAT: "2", **self.conf}
         about = {

@@ -8,7 +8,7 @@ import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOpera
 import org.apache.spark.sql.execution.streaming.operators.stateful.transformwithstate.{StateStoreColumnFamilySchemaUtils => Names, StateVariableType, TransformWithStateOperatorProperties, TransformWithStateVariableInfo}
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.types.{NullType, StructType}
+import org.apache.spark.sql.types.StructType
 import org.apache.spark.util.SerializableConfiguration
 
 /** Says why a checkpoint cannot be moved; nothing was written. */
@@ -44,14 +44,18 @@ private[moving] final case class StoreKind(
   def isTransform: Boolean = StoreKind.isTransform(operatorName)
 
   /** All rows have one key, as with a limit or a sum of everything: one task has them, and the others never run. */
-  def isOneKey: Boolean = StoreKind.isOneKey(families)
+  def isOneKey: Boolean = StoreKind.isOneKey(operatorName, families)
 }
 
 private[moving] object StoreKind {
+  /** Spark's name for a limit, which it has no constant for. */
+  private val Limit = "globalLimit"
+
   private def isTransform(name: String): Boolean = StatefulOperatorsUtils.TRANSFORM_WITH_STATE_OP_NAMES.contains(name)
 
-  private def isOneKey(families: Seq[Family]): Boolean =
-    families.size == 1 && families.head.isDefault && families.head.key.forall(_.dataType == NullType)
+  // A limit has a column of nulls for its key. Of another operator Spark hashes such a key as any other.
+  private def isOneKey(operatorName: String, families: Seq[Family]): Boolean =
+    families.size == 1 && families.head.isDefault && (families.head.key.isEmpty || operatorName == Limit)
 
   /** Where the offset log of a batch says in how many partitions its state is; the first counts where it is there. */
   private val PartitionsKeys = Seq("spark.sql.streaming.internal.stateStore.partitions", SQLConf.SHUFFLE_PARTITIONS.key)
@@ -77,7 +81,7 @@ private[moving] object StoreKind {
       val schemas = Option.when(files.nonEmpty)(new InMemoryStateSchemaProvider(
         StateSchemaMetadata.createStateSchemaMetadata(s"$checkpoint/state", hadoopConf, files)))
       StoreKind(info.operatorId, info.operatorName, store.storeName,
-        if (isOneKey(families)) 1 else counted.getOrElse(store.numPartitions), families, schemas)
+        if (isOneKey(info.operatorName, families)) 1 else counted.getOrElse(store.numPartitions), families, schemas)
     }
   }
 
