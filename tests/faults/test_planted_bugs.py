@@ -62,10 +62,20 @@ LOCAL_BUGS = {
         "what an address in a local file has is what was written there"
     ),
     "loses_an_interrupt": "an interrupt neither fails local files nor gets lost",
+    "keeps_the_room_of_a_state_that_another_one_has_replaced": (
+        "a state that another one takes the place of gives back its local room and its share of "
+        "the heap"
+    ),
+    "keeps_the_ends_of_large_versions_in_the_heap": (
+        "rows of a large version leave nothing in the heap that a local file may have"
+    ),
 }
 NEWEST_FIRST = "of rows that come newest first an index has the first one of each key"
 OF_HASHES = "an index that is made of hashes has each key"
 IN_ORDER = "keys that are put in order at once are in the order of their bytes"
+OF_MANY_BEGINNINGS = (
+    "keys in order are found whatever bytes they begin with, and in whatever order they come and go"
+)
 WHILE_IT_CHANGES = (
     "keys in order are what a map has, and a scan of them what was there when it began"
 )
@@ -92,6 +102,9 @@ RUN_BUGS = {
     "goes_on_where_the_last_key_was": WHILE_IT_CHANGES,
     "finds_no_key_that_begins_a_leaf": WHILE_IT_CHANGES,
     "leaves_moved_rows_where_they_were": WHILE_IT_CHANGES,
+    "keeps_words_behind_bytes_that_a_leaf_has_no_more_in_common": OF_MANY_BEGINNINGS,
+    "takes_a_look_alike_for_the_key_that_is_known_to_be_there": OF_MANY_BEGINNINGS,
+    "takes_words_of_two_leaves_for_those_of_one": OF_MANY_BEGINNINGS,
 }
 OF_RUNS = "keys in order come out of sorted runs, and no row is read"
 OF_FRAMES = "frames have the live rows of their part of a version, and no later times"
@@ -114,6 +127,12 @@ DIRECTORY_BUGS = {
     "takes_the_times_of_another_column": "a key directory says which rows can be due",
     "goes_on_with_a_state_of_which_a_row_was_not_read": (
         "a row that cannot be read fails its batch by name, and the state is loaded anew"
+    ),
+    "leaves_segments_open_that_could_not_be_read": (
+        "no segment stays open once the rows of a state were brought, nor where they could not be"
+    ),
+    "reads_all_keys_again_for_each_family": (
+        "a load passes over the keys once for all families that the heap has room for"
     ),
     "brings_a_block_to_the_place_of_another": (
         "a load by a key directory reads no row before it is asked for"

@@ -419,6 +419,12 @@ OF_LOCAL_ROWS = {
         _LOCAL, "free_.put(at + bytes, room - bytes)", "free_.put(at, room)"
     ),
     "loses_an_interrupt": (_LOCAL, "if (isInterrupted) Thread.currentThread.interrupt()", "()"),
+    "keeps_the_room_of_a_state_that_another_one_has_replaced": (
+        "store/InstancePool.scala", "try left.close() finally left.state.letGo()", "left.close()"
+    ),
+    "keeps_the_ends_of_large_versions_in_the_heap": (
+        "format/Rows.scala", "else endBytes(keyEnds) + endBytes(valueEnds)", "else 0L"
+    ),
 }  # fmt: skip
 """In rows that the heap has no room for. One compilation serves them all."""
 
@@ -536,6 +542,14 @@ OF_DIRECTORIES = {
     "brings_a_block_to_the_place_of_another": (
         "log/LoggedBytes.scala", "room.write(table.images(block), image, image.length)",
         "room.write(0, image, image.length)",
+    ),
+    "leaves_segments_open_that_could_not_be_read": (
+        "state/KeyDirectories.scala",
+        "try held.foreach(_.bringAll()) finally held.take(1).foreach(_.closeInputs())",
+        "if (held.forall(_.bringAll())) held.take(1).foreach(_.closeInputs())",
+    ),
+    "reads_all_keys_again_for_each_family": (
+        "state/KeyDirectories.scala", "math.max(1, slotBytes.count(_ <= bytesMax))", "1"
     ),
 }  # fmt: skip
 """In key directories, and in rows that come out of the log when they are asked for."""
