@@ -28,6 +28,8 @@ RULES = (
     "a replica waits for a core that no task uses, unless its partition is on its way",
     "a core is waited for until a task ends, or for so long",
     "two tasks never have one replica",
+    "a task that waits for a replica gets it once it has caught up",
+    "a replica that a task took before it was loaded is not loaded",
 )
 
 

@@ -30,6 +30,8 @@ private[cecstore] final class Replica(val key: StoreKey, isOrdered: Boolean, mem
   /** Where it stood before the version that was followed last. */
   private var before: Standing = null
   @volatile private var figures = Replica.NoFigures
+  /** A task has it, or waits for it. */
+  @volatile private var isTaken = false
 
   /** The version that it holds; -1 while it holds none. */
   def version: Long = figures.version
@@ -39,7 +41,9 @@ private[cecstore] final class Replica(val key: StoreKey, isOrdered: Boolean, mem
 
   /** Have this version, by what it lacks, or anew where that is not to be had. Says how many records were read. */
   def bringTo(folder: SegmentFolder, head: Head): Long = locked {
-    if (state != null && standing.base.version == head.version && standing.base.uniqueId == head.uniqueId) 0L
+    // Nobody would have what is loaded after a task has come for it.
+    if (isTaken) 0L
+    else if (state != null && standing.base.version == head.version && standing.base.uniqueId == head.uniqueId) 0L
     else try onFewSegments(folder, head).getOrElse(Using.resource(new StateLog(folder))(withLog(folder, _, head)))
     catch { case e: Throwable => forget(); throw e }
   }
@@ -75,15 +79,18 @@ private[cecstore] final class Replica(val key: StoreKey, isOrdered: Boolean, mem
     else folder.derivedFiles.flatMap(new KeyDirectories(folder, _, s"a replica of $key").load(log, last, memory))
 
   /** The state at the end of this frame, for a task; none if it does not lead there. Either way it is gone from here. */
-  def take(log: StateLog, last: FrameAt): Option[Taken] = locked {
-    if (state == null) None
-    else try {
-      val wasAt = standing.base.version
-      reached(log, last).map { progress =>
-        if (isOrdered) state.order(Replica.Ordered)
-        Taken(state, Base.at(last), wasAt, progress.frames, progress.records)
-      }
-    } finally forget()
+  def take(log: StateLog, last: FrameAt): Option[Taken] = {
+    isTaken = true
+    locked {
+      if (state == null) None
+      else try {
+        val wasAt = standing.base.version
+        reached(log, last).map { progress =>
+          if (isOrdered) state.order(Replica.Ordered)
+          Taken(state, Base.at(last), wasAt, progress.frames, progress.records)
+        }
+      } finally forget()
+    }
   }
 
   /** Go on from what a task has left here: another executor has the state now. */

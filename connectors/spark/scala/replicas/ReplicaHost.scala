@@ -111,12 +111,13 @@ private[cecstore] final class ReplicaHost(val memoryBytesMax: Long, folderOf: (S
   private def follow(each: Wanted): Unit = if (!ownsNewest(each.key) && hasRoom(each)) {
     // A provider that is left over here has a state that only lacks what the other executor has done since.
     if (!replicas.containsKey(each.key)) Option(owners.get(each.key)).foreach(store => store.giveUp().foreach(adopt(store, _)))
+    // A task may come for it from now on, and wait for its lock: so what the map no longer has is not dropped here.
     val replica = replicas.computeIfAbsent(each.key, new Replica(_, each.isOrdered, memories.getOrDefault(each.key.root, RowMemory.Default)))
     try {
       val (was, started) = (replica.version, System.nanoTime())
       val records = replica.bringTo(folderOf(each.key, Option(confs.get(each.key.root))), each.head)
       troubles.remove(each.key)
-      if (was < 0) logInfo(s"cec: a replica of ${each.key} at version ${each.head.version}: $records records in " +
+      if (was < 0 && replica.version >= 0) logInfo(s"cec: a replica of ${each.key} at version ${each.head.version}: $records records in " +
         s"${(System.nanoTime() - started) / 1000000} ms")
     } catch {
       case e: Throwable if isInterrupt(e) => throw e
@@ -124,8 +125,6 @@ private[cecstore] final class ReplicaHost(val memoryBytesMax: Long, folderOf: (S
         logWarning(s"cec: the replica of ${each.key} does not get on, it is tried again: $e")
         troubles.put(each.key, Trouble("failing", e.toString, System.nanoTime() + AgainNs, 0))
     }
-    // A task may have taken it meanwhile, and gone on with it: then it is none any more.
-    if (replicas.get(each.key) ne replica) replica.drop()
   }
 
   private def ownsNewest(key: StoreKey): Boolean = {

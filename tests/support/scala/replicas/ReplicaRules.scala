@@ -1,7 +1,10 @@
 package org.apache.spark.sql.cecstore.testing
 
+import java.nio.file.{Path => LocalPath}
+import java.util.concurrent.{CountDownLatch, FutureTask}
+import org.apache.hadoop.conf.Configuration
 import org.apache.spark.sql.cecstore.keys.KeyRun
-import org.apache.spark.sql.cecstore.log.SegmentFolder
+import org.apache.spark.sql.cecstore.log.{DerivedFiles, SegmentFolder, SegmentInput, SegmentOutput}
 import org.apache.spark.sql.cecstore.replicas._
 import org.apache.spark.sql.cecstore.state.KeyDirectories
 import org.apache.spark.sql.execution.streaming.state.{StateStoreId, StateStoreProvider}
@@ -25,14 +28,17 @@ object ReplicaRules {
     "a follower ends no file that its writer has open" -> leases,
     "a replica waits for a core that no task uses, unless its partition is on its way" -> waits,
     "a core is waited for until a task ends, or for so long" -> cores,
-    "two tasks never have one replica" -> onlyOnce)
+    "two tasks never have one replica" -> onlyOnce,
+    "a task that waits for a replica gets it once it has caught up" -> awaited,
+    "a replica that a task took before it was loaded is not loaded" -> takenEarly)
 
   private final class Two(setting: Setting, scheme: String, more: (String, String)*) {
     private val all = setting.stores(Map("spark.sql.streaming.stateStore.minDeltasForSnapshot" -> "3",
       "spark.sql.streaming.minBatchesToRetain" -> "3") ++ more, scheme)
     def key(partition: Int, store: String = Default): StoreKey = StoreKey(StateStoreId(all.root, 0, partition, store))
-    def host(bytes: Long = Long.MaxValue): ReplicaHost = new ReplicaHost(bytes, (key, conf) =>
-      SegmentFolder.ofFollower(key.folder, conf.getOrElse(all.hadoop)))
+    def folderOf(key: StoreKey, conf: Option[Configuration]): SegmentFolder =
+      SegmentFolder.ofFollower(key.folder, conf.getOrElse(all.hadoop))
+    def host(bytes: Long = Long.MaxValue): ReplicaHost = new ReplicaHost(bytes, folderOf)
     val (here, there) = (host(), host())
 
     def provider(on: ReplicaHost, partition: Int = 0, store: String = Default): StateStoreProvider = {
@@ -317,5 +323,62 @@ object ReplicaRules {
       Setting.inThread(Tasks.run(Check.equal("the other task's", setting.content(twin.getReadStore(last.number, last.id)), pairs(0, 5).toMap)))
       store.abort()
     }
+  }
+
+  /** A folder that tells of each listing and opening before it is done. */
+  private final class Told(to: SegmentFolder, reading: () => Unit) extends SegmentFolder {
+    override def location: String = to.location
+    override def localPath: Option[LocalPath] = to.localPath
+    override def list(): Array[Long] = { reading(); to.list() }
+    override def sizes(): Map[Long, Long] = to.sizes()
+    override def open(id: Long): SegmentInput = { reading(); to.open(id) }
+    override def create(id: Long, bytes: Iterator[Array[Byte]], sync: Boolean): SegmentOutput = to.create(id, bytes, sync)
+    override def delete(id: Long): Unit = to.delete(id)
+    override def settle(id: Long): Boolean = to.settle(id)
+    override def derivedFiles: Option[DerivedFiles] = to.derivedFiles
+  }
+
+  private def awaited(setting: Setting): Unit = {
+    val two = new Two(setting, "")
+    import two._
+    val owner = provider(here)
+    val fifth = versions(owner, Stores.Start, pairs(0, 5))
+    var reading = () => ()
+    val slow = new ReplicaHost(Long.MaxValue, (key, conf) => new Told(folderOf(key, conf), () => reading()))
+    val twin = provider(slow)
+    follow(slow)
+    val last = versions(owner, fifth, pairs(5, 7))
+    val (isReading, goesOn) = (new CountDownLatch(1), new CountDownLatch(1))
+    reading = () => { isReading.countDown(); goesOn.await() }
+    val follower = new Thread(() => follow(slow))
+    follower.start()
+    isReading.await()
+    val task = new FutureTask(() => content(twin, last))
+    val waiting = new Thread(task)
+    waiting.start()
+    def isParked: Boolean = waiting.getState == Thread.State.WAITING && waiting.getStackTrace.exists(frame =>
+      frame.getClassName == classOf[Replica].getName && frame.getMethodName == "take")
+    while (!isParked) { Check.that("the task has not waited", !task.isDone); Thread.onSpinWait() }
+    goesOn.countDown()
+    follower.join()
+    Check.equal("content", task.get(), pairs(0, 7).toMap)
+    Check.equal("load", load(slow).copy(ms = 0), LoadFigures(7, isFromReplica = true, 0, 0))
+  }
+
+  private def takenEarly(setting: Setting): Unit = {
+    val two = new Two(setting, "")
+    import two._
+    val last = versions(provider(here), Stores.Start, pairs(0, 5))
+    var task = () => ()
+    var reads = 0
+    val quick = new ReplicaHost(Long.MaxValue, (key, conf) => {
+      task()
+      new Told(folderOf(key, conf), () => reads += 1)
+    })
+    val twin = provider(quick)
+    task = () => { task = () => (); Check.equal("content", content(twin, last), pairs(0, 5).toMap) }
+    follow(quick)
+    Check.equal("reads for the replica", reads, 0)
+    Check.equal("from the replica", load(quick).isFromReplica, false)
   }
 }
