@@ -45,6 +45,7 @@ RULES = (
     "a run that begins anew has lost nothing",
     "as many events are kept as there is room for",
     "messages survive the wire",
+    "Spark's table is looked at after each batch, and a few times a second",
 )
 
 

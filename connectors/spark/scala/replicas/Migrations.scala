@@ -9,6 +9,9 @@ private[cecstore] final class Migration(val id: Long, val partition: PartitionEn
   var reason = ""
   var locatedMs, doneMs: Option[Long] = None
   var load: Option[LoadFigures] = None
+  /** The heads of its stores when Spark's table was looked at last, and when that was. */
+  var lookedAt: Seq[(StoreKey, Head)] = Nil
+  var lookedMs: Option[Long] = None
 
   def hasEnded: Boolean = state != Migrations.CatchingUp && state != Migrations.Locating
 
@@ -85,11 +88,21 @@ private[cecstore] final class Migrations(roster: Roster, routing: Routing, histo
     }
   }
 
-  private def locate(migration: Migration, there: ExecutorEntry): Unit = {
+  private def locate(migration: Migration, there: ExecutorEntry): Unit = if (isLookDue(migration)) {
     val astray = migration.partition.stores.valuesIterator.map(_.key)
       .filter(key => !routing.where(migration.runId, key).contains(there.id)).toSeq
     astray.foreach(routing.send(migration.runId, _, there.host, there.id))
     if (migration.locatedMs.isEmpty) migration.locatedMs = Some(clockMs())
+  }
+
+  /** A batch that has ended may have left other entries; else a few looks a second do, each being a call for each store. */
+  private def isLookDue(migration: Migration): Boolean = {
+    val (heads, nowMs) = (migration.partition.heads.toSeq, clockMs())
+    // A clock that was set back delays no look.
+    val isRecent = migration.lookedMs.exists(at => at <= nowMs && nowMs - at < LookMs)
+    val isDue = !isRecent || heads != migration.lookedAt
+    if (isDue) { migration.lookedAt = heads; migration.lookedMs = Some(nowMs) }
+    isDue
   }
 
   private def arrived(migration: Migration): Unit = {
@@ -150,4 +163,5 @@ private[cecstore] object Migrations {
   val Failed = "failed"
   val Cancelled = "cancelled"
   private val EndedMax = 1000
+  private val LookMs = 250L
 }

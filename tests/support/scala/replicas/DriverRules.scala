@@ -44,7 +44,8 @@ object DriverRules {
     "what happens is told in order, each once" -> history,
     "a run that begins anew has lost nothing" -> historyOfRuns,
     "as many events are kept as there is room for" -> boundedHistory,
-    "messages survive the wire" -> wire)
+    "messages survive the wire" -> wire,
+    "Spark's table is looked at after each batch, and a few times a second" -> looks)
 
   def run(words: Arguments): Programs.Result = rules.map { case (name, rule) =>
     name -> (try { rule(new Fleet); "" } catch { case wrong: Throwable => s"$wrong ${wrong.getStackTrace.take(4).mkString(" ")}" })
@@ -100,8 +101,31 @@ object DriverRules {
     holds(1, 0, 5)
     driver.lost("0")
     table(key(0, "default")) = "7"
+    nowMs += 250
     driver.tick()
     Check.equal("where", table(key(0, "default")), "1")
+  }
+
+  private def looks(fleet: Fleet): Unit = {
+    import fleet._
+    join(2)
+    owns(0, 0, 5)
+    driver.move(Run, 0, 0, "1", "direct")
+    val before = looked
+    (0 until 100).foreach(_ => { report(0); report(1); driver.tick() })
+    Check.equal("looks while nothing changes", looked - before, 0)
+    sent.clear()
+    // So a task does that runs on the old executor.
+    table(key(0, "default")) = "0"
+    owns(0, 0, 6)
+    Check.equal("sent after the batch", sent.map(_._2).toSeq, Seq("1"))
+    nowMs += 250
+    val after = looked
+    driver.tick()
+    Check.equal("looks at the next tick", looked - after, 1)
+    nowMs -= 10000
+    driver.tick()
+    Check.equal("looks once the clock was set back", looked - after, 2)
   }
 
   private def takenElsewhere(fleet: Fleet): Unit = {
@@ -590,6 +614,9 @@ final class Fleet {
   val table: mutable.Map[StoreKey, String] = mutable.Map.empty
   val decommissioned: mutable.Set[String] = mutable.Set.empty
   val active: mutable.Set[String] = mutable.Set(Run)
+  var nowMs = 0L
+  /** Times that the table was asked for a store's place. */
+  var looked = 0
   private val owned = mutable.Map.empty[Int, Map[StoreKey, Report.Owned]].withDefaultValue(Map.empty)
   private val held = mutable.Map.empty[Int, Map[StoreKey, Report.Held]].withDefaultValue(Map.empty)
 
@@ -597,8 +624,8 @@ final class Fleet {
   private[cecstore] var limits = ReplicaLimits()
   private[cecstore] lazy val driver = new Driver(new Routing {
     override def send(runId: String, key: StoreKey, host: String, executor: String): Unit = { table(key) = executor; sent += key -> executor }
-    override def where(runId: String, key: StoreKey): Option[String] = table.get(key)
-  }, decommissioned.contains, () => active.toSet, () => 0L, limits, racks.get)
+    override def where(runId: String, key: StoreKey): Option[String] = { looked += 1; table.get(key) }
+  }, decommissioned.contains, () => active.toSet, () => nowMs, limits, racks.get)
 
   private[cecstore] def key(partition: Int, store: String): StoreKey = StoreKey("root", 0, partition, store)
 
