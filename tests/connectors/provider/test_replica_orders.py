@@ -46,6 +46,7 @@ RULES = (
     "as many events are kept as there is room for",
     "messages survive the wire",
     "Spark's table is looked at after each batch, and a few times a second",
+    "what a run has cost is told for ten minutes after its end",
 )
 
 

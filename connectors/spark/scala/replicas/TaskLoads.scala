@@ -8,6 +8,7 @@ import org.apache.spark.scheduler.{SparkListener, SparkListenerEvent, SparkListe
 import org.apache.spark.scheduler.{SparkListenerJobStart, SparkListenerTaskEnd}
 import org.apache.spark.sql.execution.SparkPlanInfo
 import org.apache.spark.sql.execution.ui.{SparkListenerSQLExecutionEnd, SparkListenerSQLExecutionStart}
+import org.apache.spark.sql.streaming.StreamingQueryListener
 
 /**
  * What the tasks of each state partition have cost, from Spark's own task metrics, summed since this listens.
@@ -20,7 +21,7 @@ import org.apache.spark.sql.execution.ui.{SparkListenerSQLExecutionEnd, SparkLis
  *
  * Spark's bus calls from one thread, and whoever reads comes from another: the lock of `this` guards all fields.
  */
-final class TaskLoads extends SparkListener {
+final class TaskLoads(clockNs: () => Long) extends SparkListener {
   import TaskLoads.{Group, Operator, Sums}
 
   /** By accumulator, of the executions that run. */
@@ -32,6 +33,8 @@ final class TaskLoads extends SparkListener {
   private val runOf = mutable.HashMap.empty[Int, String]
   private val stagesOf = mutable.HashMap.empty[Int, Seq[Int]]
   private val cpuNsOf = mutable.HashMap.empty[String, Long]
+  /** When each run ended that has not been forgotten, the first one first. */
+  private val endedNs = mutable.LinkedHashMap.empty[String, Long]
 
   override def onJobStart(start: SparkListenerJobStart): Unit =
     for (group <- Option(start.properties).flatMap(each => Option(each.getProperty(TaskLoads.JobGroup)))) synchronized {
@@ -44,6 +47,7 @@ final class TaskLoads extends SparkListener {
   override def onOtherEvent(event: SparkListenerEvent): Unit = event match {
     case start: SparkListenerSQLExecutionStart => begin(start.executionId, start.sparkPlanInfo)
     case end: SparkListenerSQLExecutionEnd => synchronized(ofExecution.remove(end.executionId).foreach(operators --= _))
+    case end: StreamingQueryListener.QueryTerminatedEvent => synchronized(endedNs(end.runId.toString) = clockNs())
     case _ =>
   }
 
@@ -84,9 +88,10 @@ final class TaskLoads extends SparkListener {
   /**
    * `[{"query": "…", "operator": 0, "partition": 3, "tasks": 12, "cpu_ns": 3400000, "rows": 100, "bytes": 2000,
    * "written_bytes": 300, "memory_bytes": 4000}]`, by the run id of the query: bytes of shuffles that were read and written,
-   * and the most that a task had for sorts and aggregates, beside the state. Of those that run no more as well, until [[forget]].
+   * and the most that a task had for sorts and aggregates, beside the state. A run is told of until ten minutes after its end.
    */
   def text(): String = synchronized {
+    forgetEnded()
     TaskLoads.json.writeValueAsString(sums.toSeq.map { case (group, sum) =>
       Map("query" -> group.query, "operator" -> group.operator, "partition" -> group.partition, "tasks" -> sum.tasks,
         "cpu_ns" -> sum.cpuNs, "rows" -> sum.rows, "bytes" -> sum.bytes, "written_bytes" -> sum.written,
@@ -97,13 +102,20 @@ final class TaskLoads extends SparkListener {
   /** `{"0": 3400000}`: processor time by the executor, of tasks for no partition of state. */
   def othersText(): String = synchronized(TaskLoads.json.writeValueAsString(othersNsOf))
 
-  /** `{"…": 3400000}`: processor time by the run id, or another group of jobs. Until [[forget]]. */
-  def queriesText(): String = synchronized(TaskLoads.json.writeValueAsString(cpuNsOf))
+  /** `{"…": 3400000}`: processor time by the run id, as long as [[text]] tells of it, or by another group of jobs. */
+  def queriesText(): String = synchronized {
+    forgetEnded()
+    TaskLoads.json.writeValueAsString(cpuNsOf)
+  }
 
-  /** A query that runs no more. */
-  def forget(query: String): Unit = synchronized {
-    sums.filterInPlace((group, _) => group.query != query)
-    cpuNsOf -= query
+  /** Each reader takes the difference to what it read last, so none may miss what came between that and the end. */
+  private def forgetEnded(): Unit = {
+    val runs = endedNs.iterator.takeWhile { case (_, at) => clockNs() - at > TaskLoads.EndedNs }.map(_._1).toSet
+    if (runs.nonEmpty) {
+      sums.filterInPlace((group, _) => !runs(group.query))
+      cpuNsOf --= runs
+      endedNs --= runs
+    }
   }
 }
 
@@ -112,6 +124,7 @@ object TaskLoads {
   private final case class Group(query: String, operator: Long, partition: Int)
   private final class Sums { var tasks, cpuNs, rows, bytes, written, memory = 0L }
 
+  private val EndedNs = 10L * 60 * 1000 * 1000 * 1000
   /** Spark's name for it among a job's properties. */
   private val JobGroup = "spark.jobGroup.id"
   private val json = new ObjectMapper().registerModule(DefaultScalaModule)
@@ -123,7 +136,7 @@ object TaskLoads {
   /** The one of this application, which listens from the first call on. */
   def of(context: SparkContext): TaskLoads = synchronized {
     last.collect { case (known, loads) if known eq context => loads }.getOrElse {
-      val made = new TaskLoads
+      val made = new TaskLoads(() => System.nanoTime())
       context.addSparkListener(made)
       last = Some(context -> made)
       made

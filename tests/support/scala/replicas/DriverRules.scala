@@ -1,8 +1,13 @@
 package org.apache.spark.sql.cecstore.testing
 
+import java.util.{Properties, UUID}
 import scala.collection.mutable
 
+import org.apache.spark.Success
+import org.apache.spark.executor.{ExecutorMetrics, TaskMetrics}
+import org.apache.spark.scheduler._
 import org.apache.spark.sql.cecstore.replicas._
+import org.apache.spark.sql.streaming.StreamingQueryListener
 
 /** One fact after the other about the driver's side of replicas, without Spark: `ok`, or what is wrong. */
 object DriverRules {
@@ -45,7 +50,8 @@ object DriverRules {
     "a run that begins anew has lost nothing" -> historyOfRuns,
     "as many events are kept as there is room for" -> boundedHistory,
     "messages survive the wire" -> wire,
-    "Spark's table is looked at after each batch, and a few times a second" -> looks)
+    "Spark's table is looked at after each batch, and a few times a second" -> looks,
+    "what a run has cost is told for ten minutes after its end" -> costsOfEnded)
 
   def run(words: Arguments): Programs.Result = rules.map { case (name, rule) =>
     name -> (try { rule(new Fleet); "" } catch { case wrong: Throwable => s"$wrong ${wrong.getStackTrace.take(4).mkString(" ")}" })
@@ -126,6 +132,29 @@ object DriverRules {
     nowMs -= 10000
     driver.tick()
     Check.equal("looks once the clock was set back", looked - after, 2)
+  }
+
+  private def costsOfEnded(fleet: Fleet): Unit = {
+    var nowNs = 0L
+    val loads = new TaskLoads(() => nowNs)
+    val minuteNs = 60L * 1000 * 1000 * 1000
+    val runs = Seq.fill(2)(UUID.randomUUID())
+    for ((run, stage) <- runs.zipWithIndex) {
+      val properties = new Properties
+      properties.setProperty("spark.jobGroup.id", run.toString)
+      val info = new StageInfo(stage, 0, "a stage", 1, Nil, Nil, "", resourceProfileId = 0)
+      loads.onJobStart(SparkListenerJobStart(stage, 0, Seq(info), properties))
+      val metrics = new TaskMetrics
+      metrics.setExecutorCpuTime(7)
+      val task = new TaskInfo(stage, 0, 0, 0, 0L, "0", "host", TaskLocality.ANY, false)
+      loads.onTaskEnd(SparkListenerTaskEnd(stage, 0, "ResultTask", Success, task, new ExecutorMetrics, metrics))
+    }
+    def told: Set[String] = runs.map(_.toString).filter(loads.queriesText().contains).toSet
+    loads.onOtherEvent(new StreamingQueryListener.QueryTerminatedEvent(UUID.randomUUID(), runs.head, None, None))
+    nowNs += 9 * minuteNs
+    Check.equal("told for whoever reads seldom", told, runs.map(_.toString).toSet)
+    nowNs += 2 * minuteNs
+    Check.equal("told after ten minutes", told, Set(runs.last.toString))
   }
 
   private def takenElsewhere(fleet: Fleet): Unit = {
