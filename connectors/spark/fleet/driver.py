@@ -161,6 +161,8 @@ class FleetDriver:
         situation = recovery.observed(
             before.situation, executors, now_s, topology, rules, self._planner, taken_away
         )
+        if self._engine.is_dynamic:
+            situation = recovery.asking(situation, asked.paused)
         planned = situation.running(topology)
         queries_to_run = tuple(name for name in planned if name not in asked.paused)
         is_planned_anew = situation.outage != before.situation.outage
@@ -261,12 +263,15 @@ class FleetDriver:
     def _begin(self, now_s: float) -> None:
         topology = self._topology()
         before = self._notes.situation
+        # Its executors are still coming: from now on they are waited for.
+        missing = replace(self._notes.missing, since_s=None)
+        if self._engine.is_dynamic:
+            # They come for the tasks of queries that run, so that none may wait for them.
+            before, missing = recovery.Situation({}), replace(missing, expected=0)
         situation = recovery.begun(
             before, self._engine.executors(), now_s, topology, self._notes.rules, self._planner
         )
         queries = {name: self._notes.of(name) for name in self._graph.queries}
-        # Its executors are still coming: from now on they are waited for.
-        missing = replace(self._notes.missing, since_s=None)
         self._notes = replace(self._notes, situation=situation, queries=queries, missing=missing)
         self._checkpointed_s = now_s
         self._write(now_s)

@@ -124,6 +124,18 @@ def begun(before: Situation, executors: Mapping[str, float], now_s: float, topol
     return _planned(now, 0, now_s, topology, rules, planner)
 
 
+def asking(now: Situation, paused: Collection[str] = ()) -> Situation:
+    """Return the situation in which a query runs where the plan has room for none.
+
+    With dynamic allocation Spark starts executors for the tasks of queries that run, and for
+    nothing else.
+    """
+    if now.outage is None or now.outage.running:
+        return now
+    first = tuple(name for name in now.order if name not in paused)[:1]
+    return replace(now, outage=replace(now.outage, running=first))
+
+
 def _planned(now: Situation, come: int, now_s: float, topology: Topology, rules: Rules,
              planner: Planner) -> Situation:  # fmt: skip
     room = rules.cap * now.cores

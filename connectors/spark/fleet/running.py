@@ -78,6 +78,11 @@ class Running(Protocol):
 class Engine(Protocol):
     """Executors, what queries have spent, and to run them."""
 
+    @property
+    def is_dynamic(self) -> bool:
+        """True where Spark asks for executors by itself, for the tasks of queries that run."""
+        ...
+
     def enter(self, folder: str, storage_options: StorageOptions | None) -> Lease: ...
 
     def discard_unfinished(self, checkpoints: Sequence[str]) -> None: ...
@@ -133,6 +138,8 @@ class SparkEngine:
         self._in_turn = in_turn
         self._pools = session._jvm.org.apache.spark.sql.cecstore.fleet.Pools
         self._meter = CpuMeter(session)
+        utils, context = session._jvm.org.apache.spark.util.Utils, session.sparkContext._jsc.sc()
+        self.is_dynamic = bool(utils.isDynamicAllocationEnabled(context.conf()))
 
     def enter(self, folder: str, storage_options: StorageOptions | None) -> Lease:
         """Be the one driver of the fleet in this folder.
@@ -177,7 +184,7 @@ class SparkEngine:
     def request(self, executors: int) -> str:
         """Ask the cluster manager for so many executors in all; return why this was not done."""
         context = self._session.sparkContext
-        if context.getConf().get("spark.dynamicAllocation.enabled", "false") == "true":
+        if self.is_dynamic:
             return "dynamic allocation asks for executors itself"
         if context._jsc.sc().isLocal():
             return "there is no cluster manager in local mode"

@@ -165,6 +165,37 @@ def test_fewer_executors_can_be_accepted_for_good(fleet: Fleet) -> None:
         assert engine.running() == runs
 
 
+def test_with_dynamic_allocation_a_fleet_begins_with_all_queries_and_without_executors(
+    fleet: Fleet,
+) -> None:
+    """Spark starts executors for the tasks of queries that run."""
+    driver_of(fleet, EngineDouble(6), 0.0).look(0.0)
+    engine = EngineDouble(0)
+    engine.is_dynamic = True
+    driver = driver_of(fleet, engine, 10.0)
+    driver.look(10.0)
+    assert engine.running() == ALL
+    assert driver.notes.situation.outage is None
+    assert driver.notes.missing.since_s is None
+
+
+def test_with_dynamic_allocation_one_query_runs_after_all_executors_are_lost(fleet: Fleet) -> None:
+    engine = EngineDouble(6)
+    engine.is_dynamic = True
+    driver = driver_of(fleet, engine, 0.0)
+    driver.look(0.0)
+    engine.lose(*range(6))
+    for at_s in (10.0, 11.0):
+        driver.look(at_s)
+        assert engine.running() == {"parsed"}, "otherwise nobody asks Spark for executors"
+    engine.come("7", "8")
+    driver.look(20.0)
+    assert engine.running() == {"parsed", "counts"}
+    engine.come("9", "10", "11", "12")
+    driver.look(30.0)
+    assert engine.running() == ALL
+
+
 def test_less_than_the_cheapest_query_takes_is_said_and_waited_for(fleet: Fleet) -> None:
     engine = EngineDouble(6)
     driver = driver_of(fleet, engine, 0.0)

@@ -84,6 +84,7 @@ class QueryDouble:
 class EngineDouble:
     def __init__(self, executors: int) -> None:
         self.there = {str(number): 1.0 for number in range(executors)}
+        self.is_dynamic = False
         self.lease = LeaseDouble()
         self.on_entering: Callable[[], None] = lambda: None
         """What whoever held the lease does before it is held here."""
