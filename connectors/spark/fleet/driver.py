@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -36,6 +36,7 @@ PERIOD_S = 0.5
 STORE_PERIOD_S = 2.0
 _NOTED_AT_LEAST_S = 2.0
 _STOPPED_AT_ONCE = 16
+_STOP_TOLD_S = 60.0
 _SIGNAL_S = 1.0
 """A signal just before a wait wakes nobody: its handler runs once the wait is over."""
 _log = logging.getLogger(__name__)
@@ -402,7 +403,17 @@ class FleetDriver:
         if not names:
             return
         with ThreadPoolExecutor(_STOPPED_AT_ONCE) as threads:
-            list(threads.map(lambda name: self._running[name].stop(), names))
+            stops = {threads.submit(self._running[name].stop): name for name in names}
+            late = wait(stops, _STOP_TOLD_S).not_done
+            if late:
+                told = ", ".join(sorted(stops[stop] for stop in late))
+                _log.warning(
+                    "%s: %s has not stopped for %g s, and the fleet waits for it: its task hangs, "
+                    "or its function catches interrupts",
+                    self._folder.path, told, _STOP_TOLD_S,
+                )  # fmt: skip
+            for stop in stops:
+                stop.result()
         for name in names:
             del self._running[name]
             notes = replace(self._notes.of(name), is_active=False)

@@ -3,9 +3,11 @@
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from threading import Event
 
 import pytest
 
+from cec_store.connectors.spark.fleet import driver as driver_module
 from cec_store.connectors.spark.fleet.driver import FleetDriver
 from cec_store.connectors.spark.fleet.fleet import Fleet
 from cec_store.connectors.spark.fleet.fleet_folder import STOP
@@ -347,6 +349,32 @@ def test_it_stops_all_when_it_is_asked_to(fleet: Fleet) -> None:
     assert not engine.lease.is_held
     assert not fleet.folder.requests().is_stop_asked
     assert not any(each.is_active for each in fleet.folder.read().queries.values())
+
+
+def test_a_query_that_does_not_stop_is_named_and_waited_for(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark waits for it without end, unless spark.sql.streaming.stopTimeout is set."""
+    engine = EngineDouble(6)
+    driver = driver_of(fleet, engine, 0.0)
+    driver.look(0.0)
+    is_told, stopped = Event(), engine.queries["odd"].stop
+
+    def stop() -> None:
+        assert is_told.wait(60.0)
+        stopped()
+
+    def warning(text: str, *values: object) -> None:
+        if "has not stopped" in (message := text % values):
+            assert "odd" in message
+            is_told.set()
+
+    engine.queries["odd"].stop = stop  # type: ignore[method-assign]
+    monkeypatch.setattr(driver_module, "_STOP_TOLD_S", 0.01)
+    monkeypatch.setattr(driver_module._log, "warning", warning)
+    fleet.pause("odd")
+    driver.look(1.0, asked=fleet.folder.requests())
+    assert engine.running() == ALL - {"odd"}
 
 
 def learn_of_a_takeover(fleet: Fleet, engine: EngineDouble, driver: FleetDriver) -> None:
