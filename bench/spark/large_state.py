@@ -6,7 +6,7 @@ without and with a watermark under which nothing expires. 2 partitions on 2 core
 sink. Our rows and their index are in local files from an eighth of the heap on.
 Ours once more without key directories: a restart walks back over all rows of the log.
 
-batch    median of the batches after the first five, from trigger to end
+batch    median of the batches after the first five (of few: half of them), from trigger to end
 restart  seconds from the start of the query to the end of its first batch
 heap     in use after a collection, with all keys live and the query waiting for data
 local    keys, values and indexes in local files, after the batches
@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 
 from bench.harness.rounds import ONE_TURN, Options, options, report
 from bench.spark.input import Phase
-from bench.spark.worker import OURS, Outcome, Task, metric, run
+from bench.spark.worker import OURS, Outcome, Task, metric, run, warm
 
 TARGETS = {
     "batch_10m_vs_rocksdb": "report",
@@ -38,8 +38,6 @@ WALK = "walk"
 """Ours, without key directories."""
 LOADS = 10
 """Batches that bring the keys: a batch with all of them would not fit into the heap either."""
-JIT_BATCHES = 5
-"""Batches that may be slow, since the JVM still compiles."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +49,7 @@ class Lives:
 
     @property
     def batch_ms(self) -> float:
-        batches = self.first.batches["few"][JIT_BATCHES:]
+        batches = warm(self.first.batches["few"])
         return statistics.median(float(one["durationMs"]["triggerExecution"]) for one in batches)
 
     @property

@@ -34,7 +34,7 @@ from typing import Any
 
 from bench.harness.rounds import Options, options, report
 from bench.spark.input import Phase, updates_alone_bytes
-from bench.spark.worker import BUILT_IN, OURS, PARTITIONS, Outcome, Task, metric, run
+from bench.spark.worker import BUILT_IN, OURS, PARTITIONS, Outcome, Task, metric, run, warm
 
 TARGETS = {
     "batch_p50_vs_best": "at most 0.6",
@@ -52,8 +52,6 @@ TARGETS = {
     "watermark_batch_p50_vs_best_10k": "report",
     "watermark_batch_p50_vs_none_10k": "report",
 }
-JIT_BATCHES = 5
-"""Batches that may be slow, since the JVM still compiles."""
 TARGETS_S = (1.0, 3.0)
 UPDATES, COMMIT = "allUpdatesTimeMs", "commitTimeMs"
 
@@ -109,7 +107,7 @@ class Measured:
         return statistics.median(statistics.median(batch_ms(one, phase)) for one in self.runs)
 
     def slowest(self, phase: str) -> float:
-        return statistics.median(max(batch_ms(one, phase)[JIT_BATCHES:]) for one in self.runs)
+        return statistics.median(max(warm(batch_ms(one, phase))) for one in self.runs)
 
     def state(self, phase: str, *names: str) -> float:
         """Milliseconds of a batch that the figures of the state store add up to."""
@@ -298,7 +296,7 @@ def figures(measured: dict[str, Measured], delta_bytes: float, big: Workload) ->
         "commit_p50_vs_changelog_100k": ours.state("many", COMMIT)
         / changelog.state("many", COMMIT),
         "batch_max_vs_p50": statistics.median(
-            max(batch_ms(one, "many")[JIT_BATCHES:]) / statistics.median(batch_ms(one, "many"))
+            max(warm(batch_ms(one, "many"))) / statistics.median(batch_ms(one, "many"))
             for one in ours.runs
         ),
         "load_vs_hdfs": ours.load_vs(hdfs),

@@ -11,10 +11,11 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import count, expr, window
@@ -26,6 +27,9 @@ from bench.spark.input import FILES_PER_BATCH, show
 PARTITIONS = 2
 MAINTENANCE = "5s"
 TIMEOUT_S = 1500
+JIT_BATCHES = 5
+"""Batches that may be slow, since the JVM still compiles."""
+Batch = TypeVar("Batch")
 
 _STATE_STORE = "spark.sql.streaming.stateStore"
 _SPARK = "org.apache.spark.sql.execution.streaming.state"
@@ -213,6 +217,11 @@ def note(outcome: Outcome, task: Task, phase: str, query: StreamingQuery) -> Non
     files = [file for file in every_file if file.suffix != ".crc"]
     outcome.state_files[phase] = len(files)
     outcome.state_bytes[phase] = sum(file.stat().st_size for file in files)
+
+
+def warm(batches: Sequence[Batch]) -> Sequence[Batch]:
+    """Return the batches after those that may be slow; of few at least half, and one of one."""
+    return batches[min(JIT_BATCHES, len(batches) // 2) :]
 
 
 def is_steady(phases: list[list[dict[str, Any]]]) -> bool:

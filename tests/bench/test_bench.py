@@ -86,6 +86,20 @@ def test_ends_with_its_figures(script: str, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [], "it leaves files behind"
 
 
+@pytest.mark.parametrize(("count", "first"), [(20, 5), (10, 5), (8, 4), (5, 2), (1, 0)])
+def test_some_batches_are_left_where_there_are_few(count: int, first: int) -> None:
+    pytest.importorskip("pyspark")
+    from bench.spark.large_state import Lives
+    from bench.spark.providers import Measured
+    from bench.spark.worker import Outcome, warm
+
+    assert list(warm(range(count))) == list(range(first, count))
+    batches = [{"durationMs": {"triggerExecution": ms}} for ms in range(count)]
+    outcome = Outcome(1.0, {"few": batches}, {}, {}, {}, {})
+    assert Measured([outcome]).slowest("few") == count - 1
+    assert Lives(outcome, outcome).batch_ms == np.median(range(first, count))
+
+
 def test_peak_memory_is_in_gb_of_a_thousand_million_bytes() -> None:
     # Linux gives KiB.
     assert burst.peak_gb(5_000_000) == 5.12
