@@ -203,9 +203,13 @@ def measured(asked: Options) -> Figures:
 
 
 def measured_there(asked: Options) -> Figures:
-    """Return what the script of the other checkout finds, in a process of its own."""
+    """Return what the script of the other checkout finds, in a process of its own.
+
+    It measures as much as this one, on the same disk.
+    """
     assert asked.before is not None
     command = [sys.executable, str(asked.before / "bench" / "micro" / "one_log.py")]
+    command += ["--scale", str(asked.scale), "--dir", str(asked.folder)]
     command += ["--quick"] if asked.quick else []
     environment = {**os.environ, "PYTHONPATH": str(asked.before.resolve())}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)

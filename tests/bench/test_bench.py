@@ -100,6 +100,19 @@ def test_some_batches_are_left_where_there_are_few(count: int, first: int) -> No
     assert Lives(outcome, outcome).batch_ms == np.median(range(first, count))
 
 
+def test_another_checkouts_script_measures_the_same_disk_and_size(tmp_path: Path) -> None:
+    need("s3fs", "moto.server")
+    from bench.micro import one_log
+
+    script = tmp_path / "bench" / "micro" / "one_log.py"
+    script.parent.mkdir(parents=True)
+    script.write_text("import json, sys; print(json.dumps({'arguments': sys.argv[1:]}))")
+    asked = Options(True, 1, 0.5, tmp_path / "disk", before=tmp_path)
+    assert one_log.measured_there(asked) == {
+        "arguments": ["--scale", "0.5", "--dir", str(tmp_path / "disk"), "--quick"]
+    }
+
+
 def test_peak_memory_is_in_gb_of_a_thousand_million_bytes() -> None:
     # Linux gives KiB.
     assert burst.peak_gb(5_000_000) == 5.12
