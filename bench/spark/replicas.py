@@ -4,12 +4,12 @@ A count and a sum by key of random rows, 8,000,000 keys in 8 partitions on 4 exe
 each, all on this machine. Five applications, one after the other: with `replicas=1`, without, the
 same two by window and key behind a watermark, and with Spark's HDFS-backed provider.
 
-lost_executor_batch_vs_none  the slowest batch after an executor was killed by SIGKILL, less what it
-                             took Spark to notice, with replicas over without
+lost_executor_batch_vs_none  the slowest batch after an executor was killed by SIGKILL, less what of
+                             it Spark took to notice, with replicas over without
 replica_load_vs_cold         what the stores that moved took to load after a kill as a batch begins,
                              with over without
-load_vs_cold_in_mid_batch    the same after kills at any moment: Spark may have fixed already where
-                             a batch's tasks run, and tries those of the lost executor anywhere
+load_vs_cold_in_mid_batch    the same after kills within a batch: Spark may have fixed already where
+                             its tasks run, and tries those of the lost executor anywhere
 ..._watermark_...            the same of the count by window; each batch looks for what is due, and
                              finds nothing
 cpal_latency_vs_direct       how much longer the batch at a migration is than the median of those

@@ -120,6 +120,10 @@ class Application:
         progress = self.query.lastProgress
         return -1 if progress is None else int(progress.batchId)
 
+    def is_in_batch(self) -> bool:
+        """Return True from the start of a batch to its end."""
+        return bool(self.query.status["isTriggerActive"])
+
     def await_batches(self, count: int) -> list[dict[str, Any]]:
         """Wait for so many more batches; return them as they were reported."""
         first = self.last() + 1

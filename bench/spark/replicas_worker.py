@@ -12,6 +12,7 @@ import statistics
 import sys
 import time
 from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ class Outcome:
     batch_ms: list[float] = field(default_factory=list)
     """Milliseconds of batches with nothing happening."""
     after_kill_ms: list[float] = field(default_factory=list)
-    """The slowest batch after each kill, less what it took Spark to notice."""
+    """The slowest batch after each kill, less what of it Spark took to notice."""
     load_ms: dict[str, list[float]] = field(default_factory=dict)
     """Load times of the stores that moved, summed up for each kill, by its moment."""
     moves_ms: dict[str, list[float]] = field(default_factory=dict)
@@ -52,21 +53,35 @@ def loaded_ms(progress: dict[str, Any]) -> float:
     )
 
 
+def overlap_ms(progress: dict[str, Any], from_s: float, to_s: float) -> float:
+    """Return the milliseconds of a batch that lie between two moments, in seconds since 1970."""
+    began_s = datetime.fromisoformat(progress["timestamp"].replace("Z", "+00:00")).timestamp()
+    ended_s = began_s + batch_ms(progress) / 1e3
+    return max(0.0, min(ended_s, to_s) - max(began_s, from_s)) * 1e3
+
+
 def kill(application: Application, outcome: Outcome, moment: str, dice: random.Random) -> None:
-    """An executor: as a batch begins, whose tasks are sent to where the replicas are; or at any
-    moment, when Spark may have fixed already where the batch's tasks are to run."""
+    """Kill an executor: as a batch begins, before it is fixed where its tasks run; or within one.
+
+    Tasks of a batch that begins are sent to where the replicas are.
+    """
     last = application.last()
     wait_for(lambda: application.last() > last, lambda: f"no batch after {last}")
+    wait_for(application.is_in_batch, lambda: f"no batch begins after {last + 1}")
     if moment == MIDDLE:
         time.sleep(dice.random() * statistics.median(outcome.batch_ms) / 1e3)
+    first = application.last() + 1
     count = application.registered()
     victim = application.cluster.executors()[0]
-    began_s = time.monotonic()
+    killed_s = time.time()
     application.cluster.kill_executor(victim)
     wait_for(lambda: application.registered() < count, lambda: f"{victim} is not missed")
-    noticed_ms = (time.monotonic() - began_s) * 1000
-    after = application.await_batches(application.task.after)
-    outcome.after_kill_ms.append(max(map(batch_ms, after)) - noticed_ms)
+    noticed_s = time.time()
+    application.await_batches(application.task.after)
+    after = [batch for batch in application.batches() if batch["batchId"] >= first]
+    outcome.after_kill_ms.append(
+        max(batch_ms(batch) - overlap_ms(batch, killed_s, noticed_s) for batch in after)
+    )
     outcome.load_ms.setdefault(moment, []).append(sum(map(loaded_ms, after)))
     wait_for(lambda: application.registered() == count, lambda: "its worker starts no other")
     application.await_batches(application.task.after)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from bench.harness.rounds import Options
 from bench.harness.targets import Target
 from bench.micro import burst
 from bench.spark import input as spark_input
-from bench.spark import nexmark_input, replicas, watermarks_input
+from bench.spark import nexmark_input, replicas, replicas_worker, watermarks_input
 from support.paths import BENCH
 from support.stores.needed import need
 
@@ -111,6 +112,66 @@ def test_another_checkouts_script_measures_the_same_disk_and_size(tmp_path: Path
     assert one_log.measured_there(asked) == {
         "arguments": ["--scale", "0.5", "--dir", str(tmp_path / "disk"), "--quick"]
     }
+
+
+@pytest.mark.parametrize(
+    ("killed_s", "noticed_s", "within_ms"),
+    [(8, 9, 0), (8, 11, 1_000), (11, 11.5, 500), (12, 15, 1_000), (14, 15, 0)],
+)
+def test_only_time_within_a_batch_is_taken_off_it(
+    killed_s: float, noticed_s: float, within_ms: float
+) -> None:
+    progress = {"timestamp": "1970-01-01T00:00:10.000Z", "durationMs": {"triggerExecution": 3_000}}
+    assert replicas_worker.overlap_ms(progress, killed_s, noticed_s) == within_ms
+
+
+class Watched:
+    """An application whose next batch runs from the third look on, in which Spark misses a kill."""
+
+    def __init__(self) -> None:
+        self.task = self.cluster = self
+        self.after = 5
+        self.looks = self.asked = 0
+        self.killed: list[bool] = []
+        """True of each kill that is in a batch."""
+        self.is_missed = False
+
+    def last(self) -> int:
+        self.asked += 1
+        return min(self.asked, 2)
+
+    def is_in_batch(self) -> bool:
+        self.looks += 1
+        return self.looks >= 3
+
+    def registered(self) -> int:
+        if self.killed and not self.is_missed:
+            self.is_missed = True
+            return 3
+        return 4
+
+    def executors(self) -> list[str]:
+        return ["0"]
+
+    def kill_executor(self, victim: str) -> None:
+        self.killed.append(self.looks >= 3)
+
+    def await_batches(self, count: int) -> list[dict[str, Any]]:
+        return self.batches()
+
+    def batches(self) -> list[dict[str, Any]]:
+        return [
+            {"batchId": batch, "timestamp": "1970-01-01T00:00:10Z", "stateOperators": [],
+             "durationMs": {"triggerExecution": 9_000 - 1_000 * batch}} for batch in range(6)
+        ]  # fmt: skip
+
+
+@pytest.mark.parametrize("moment", [replicas_worker.BEGIN, replicas_worker.MIDDLE])
+def test_an_executor_is_killed_within_a_batch(moment: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    application, outcome = Watched(), replicas_worker.Outcome(batch_ms=[1.0])
+    replicas_worker.kill(application, outcome, moment, Random(1))
+    assert application.killed == [True]
+    assert outcome.after_kill_ms == [6_000]
 
 
 def test_peak_memory_is_in_gb_of_a_thousand_million_bytes() -> None:
