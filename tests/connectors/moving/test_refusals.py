@@ -20,7 +20,7 @@ from cec_store.errors import CorruptLog, LeaseHeld, MoveRefused, NotACheckpoint,
 from cec_store.storage.stores.folders import folder_at
 from support.places.checkpoints import tree_of
 from support.runs.minors import needs_newest
-from support.spark.moves import Leg, go
+from support.spark.moves import Leg, go, without_partitions
 from support.spark.queries import QUERIES
 from support.spark.runs import Job, Kept, Run, start
 from support.spark.session import CEC, HDFS, ROCKSDB
@@ -233,3 +233,15 @@ def test_a_batch_that_was_begun_is_run_again(spark: Any, tmp_path: Path) -> None
     again = Run(tmp_path / "new")
     start(spark, job, 0, range(3), again).awaitTermination()
     assert again.rows == {2: due.run.rows[2]}
+
+
+def test_state_without_a_variable_that_was_taken_away(spark: Any, tmp_path: Path) -> None:
+    """Of a list that is taken away by `deleteIfExists` Spark leaves the counts of its values."""
+    forms = [evolving(form) for form in ("more", "less", "less", "more")]
+    moves = ["", "", "adopt", "repartition"]
+    legs = [Leg(1, move, 3, query=form) for move, form in zip(moves, forms, strict=True)]
+    kept = Kept(ROCKSDB)
+    due = go(spark, forms[0], tmp_path / "stays", kept, [replace(leg, move="") for leg in legs])
+    got = go(spark, forms[0], tmp_path / "moves", kept, legs)
+    assert got.run.rows == due.run.rows
+    assert [*map(without_partitions, got.states)] == [*map(without_partitions, due.states)]

@@ -53,9 +53,17 @@ private[moving] object OpenedStore {
     }
   }
 
+  /** Spark keeps these beside a variable, whose name follows: numbers of a list's values, and three for times to live. */
+  private val BesideVariables = Seq("$rowCounter_", "$ttl_", "$min_", "$count_")
+
+  /** True for a family that `deleteIfExists` has left: it takes the variable's own away and no other. Alone they say nothing. */
+  private def isLeft(family: String, present: collection.Set[String]): Boolean =
+    BesideVariables.exists(prefix => family.startsWith(prefix) && !present.contains(family.stripPrefix(prefix)))
+
   /** A variable that the query has had once keeps its state, and has it again when it is declared again. */
   private def requireAllKnown(store: StateStore, kind: StoreKind, partition: Int): Unit = {
-    val others = store.allColumnFamilyNames -- kind.families.map(_.name) - StateStore.DEFAULT_COL_FAMILY_NAME
+    val present = store.allColumnFamilyNames
+    val others = (present -- kind.families.map(_.name) - StateStore.DEFAULT_COL_FAMILY_NAME).filterNot(isLeft(_, present))
     if (others.nonEmpty) throw new Refused(s"operator ${kind.operator} (${kind.operatorName}): partition $partition has state of " +
       s"${others.toSeq.sorted.mkString(", ")}, which the query has not declared in its last run, so that Spark says nothing of its kind. " +
       "Run a batch of the query in which it is declared, or one that takes it away by deleteIfExists, and stop it")

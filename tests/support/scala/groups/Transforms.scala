@@ -113,6 +113,9 @@ object Transforms {
       case "more" =>
         counted = getHandle.getValueState("counted", Encoders.product[Counted], TTLConfig.NONE)
         more = getHandle.getListState("more", Encoders.STRING, TTLConfig.NONE)
+      case "less" =>
+        counted = getHandle.getValueState("counted", Encoders.product[Counted], TTLConfig.NONE)
+        getHandle.deleteIfExists("more")
       case "another" => more = getHandle.getListState("more", Encoders.STRING, TTLConfig.NONE)
       case "wider" => since = getHandle.getValueState("counted", Encoders.product[CountedSince], TTLConfig.NONE)
       case "list" => more = getHandle.getListState("counted", Encoders.STRING, TTLConfig.NONE)
