@@ -12,12 +12,16 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+from cec_store import read_state
 from cec_store.connectors import spark as cec_spark
+from cec_store.connectors.spark.checkpoint.layout import Checkpoint
+from cec_store.connectors.spark.checkpoint.scans import Reads, operator_scans
 from cec_store.connectors.spark.setup.settings import PROVIDER_KEY
 from cec_store.inspector.places.places import place_at
 from cec_store.inspector.verifying.place import verify_place
+from support.command_line.state import rows_of
 from support.runs.counts import crash_cases, crash_count
-from support.runs.minors import needs_newest
+from support.runs.minors import HAS_JOIN_FORMAT_3, needs_newest
 from support.spark.inputs import Inputs
 from support.spark.moves import PARTITIONS, Leg, go, without_partitions
 from support.spark.queries import QUERIES, StreamQuery
@@ -138,6 +142,21 @@ def test_a_checkpoint_whose_sink_has_a_name_is_adopted_and_released(
         text = max((each / "commits").glob("[0-9]*"), key=lambda file: int(file.name)).read_text()
         assert text.startswith("v3\n")
         assert json.loads(text.split("\n")[1])["sinkMetadataMap"] == sinks[0]["sinkMetadataMap"]
+
+
+@pytest.mark.skipif(not HAS_JOIN_FORMAT_3, reason="this Spark refuses the setting")
+def test_adopted_join_with_column_families_is_sound_and_named(spark: Any, tmp_path: Path) -> None:
+    """Spark notes other things of it than of `transformWithState`, in the same files."""
+    moved = go(spark, JOIN, tmp_path, Kept(ROCKSDB), [Leg(1), Leg(1, "adopt")])
+    assert any(moved.states[-1].values()), "Spark's reader reads a side"
+    for path in moved.checkpoints:
+        assert verify_place(place_at(path), deep=True).faults == ()
+        [scan] = operator_scans(Checkpoint(path))
+        assert (scan.name, scan.reads) == ("join", Reads.ALL)
+    with pytest.raises(ValueError, match="a join of state format 3"):
+        read_state(moved.checkpoints[-1], store="left")
+    shown = {row["variable"] for row in rows_of("state", moved.checkpoints[-1])}
+    assert shown > {"left-keyWithIndexToValue", "right-keyWithIndexToValue"}
 
 
 def test_state_under_a_void_key_is_moved_from_the_partition_of_its_hash(
