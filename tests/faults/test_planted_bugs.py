@@ -66,6 +66,9 @@ LOCAL_BUGS = {
         "a state that another one takes the place of gives back its local room and its share of "
         "the heap"
     ),
+    "keeps_the_room_of_a_provider_that_is_closed": (
+        "a provider that is closed gives back its local room"
+    ),
     "keeps_the_ends_of_large_versions_in_the_heap": (
         "rows of a large version leave nothing in the heap that a local file may have"
     ),

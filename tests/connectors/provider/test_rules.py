@@ -55,6 +55,7 @@ RULES = (
     "rows of a large version leave nothing in the heap that a local file may have",
     "a state that another one takes the place of gives back its local room and its share of the "
     "heap",
+    "a provider that is closed gives back its local room",
     "rows that went to a local file together stay until the last of them is gone",
     "an index of a table over a run has what a map has",
     "a scan of an index gives each key once, whatever is put and merged meanwhile",

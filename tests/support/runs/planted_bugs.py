@@ -422,6 +422,10 @@ OF_LOCAL_ROWS = {
     "keeps_the_room_of_a_state_that_another_one_has_replaced": (
         "store/InstancePool.scala", "try left.close() finally left.state.letGo()", "left.close()"
     ),
+    "keeps_the_room_of_a_provider_that_is_closed": (
+        "store/CecStateStoreProvider.scala",
+        "if (replicas.isEmpty) kept.foreach(_.state.letGo())", "()",
+    ),
     "keeps_the_ends_of_large_versions_in_the_heap": (
         "format/Rows.scala", "else endBytes(keyEnds) + endBytes(valueEnds)", "else 0L"
     ),

@@ -45,7 +45,7 @@ private[cecstore] final class Replica(val key: StoreKey, isOrdered: Boolean, mem
     if (isTaken) 0L
     else if (state != null && standing.base.version == head.version && standing.base.uniqueId == head.uniqueId) 0L
     else try onFewSegments(folder, head).getOrElse(Using.resource(new StateLog(folder))(withLog(folder, _, head)))
-    catch { case e: Throwable => forget(); throw e }
+    catch { case e: Throwable => discard(); throw e }
   }
 
   /** The names of the two segments that matter are known: mostly nothing has to be listed. */
@@ -62,7 +62,7 @@ private[cecstore] final class Replica(val key: StoreKey, isOrdered: Boolean, mem
   }
 
   private def load(folder: SegmentFolder, log: StateLog, last: FrameAt): Long = {
-    forget()
+    discard()
     val (loaded, records) = byDirectory(folder, log, last).getOrElse(
       (StateLoader.load(log, last, family => isOrdered && family == Replica.Ordered, s"a replica of $key", memory), last.header.extentRecords))
     state = loaded
@@ -101,13 +101,15 @@ private[cecstore] final class Replica(val key: StoreKey, isOrdered: Boolean, mem
     tell()
   }
 
-  def drop(): Unit = locked(forget())
+  def drop(): Unit = locked(discard())
 
   private def locked[A](work: => A): A = {
     lock.lockInterruptibly()
     try work finally lock.unlock()
   }
 
+  /** Nobody will have this state: what it has in local files is free at once. */
+  private def discard(): Unit = { if (state != null) state.letGo(); forget() }
   private def forget(): Unit = { state = null; standing = null; before = null; figures = Replica.NoFigures }
   private def tell(): Unit = figures = Replica.Figures(standing.base.version, state.memoryBytes, System.nanoTime())
 

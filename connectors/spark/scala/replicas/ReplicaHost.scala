@@ -148,14 +148,20 @@ private[cecstore] final class ReplicaHost(val memoryBytesMax: Long, folderOf: (S
   private def bytesOf(which: Replica => Boolean): Long = replicas.values.asScala.filter(which).map(_.memoryBytes).sum
 
   /** Those that are not wanted go first, then the coldest. */
-  private def makeRoom(): Unit = while (memoryBytes > memoryBytesMax) {
-    val coldest = replicas.values.asScala.filter(_.version >= 0).minBy(each => (wanted.contains(each.key), each.advancedNs))
-    val bytes = coldest.memoryBytes
-    drop(coldest.key)
-    if (wanted.contains(coldest.key)) {
-      logInfo(s"cec: no room for the replica of ${coldest.key}: replicas may have $memoryBytesMax bytes")
-      troubles.put(coldest.key, noRoom(bytes))
+  private def makeRoom(): Unit = while (memoryBytes > memoryBytesMax && dropColdest()) ()
+
+  /** False where none is left: a task may have taken the last one. */
+  private def dropColdest(): Boolean = {
+    val coldest = replicas.values.asScala.filter(_.version >= 0).minByOption(each => (wanted.contains(each.key), each.advancedNs))
+    coldest.foreach { replica =>
+      val bytes = replica.memoryBytes
+      drop(replica.key)
+      if (wanted.contains(replica.key)) {
+        logInfo(s"cec: no room for the replica of ${replica.key}: replicas may have $memoryBytesMax bytes")
+        troubles.put(replica.key, noRoom(bytes))
+      }
     }
+    coldest.nonEmpty
   }
 }
 

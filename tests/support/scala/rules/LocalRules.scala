@@ -28,6 +28,7 @@ object LocalRules {
     "rows are in the heap up to memoryBytes, and in local files above" -> limits,
     "rows of a large version leave nothing in the heap that a local file may have" -> large,
     "a state that another one takes the place of gives back its local room and its share of the heap" -> replaced,
+    "a provider that is closed gives back its local room" -> closedProvider,
     "rows that went to a local file together stay until the last of them is gone" -> together)
 
   private val FileBytes = 1L << 20
@@ -249,6 +250,16 @@ object LocalRules {
     Check.that("another one is in the heap", RowMemory.heldBytes > before)
     pool.close().foreach(_.state.letGo())
     Check.that(s"${RowMemory.heldBytes - before} bytes are counted in the heap", RowMemory.heldBytes <= before)
+  }
+
+  private def closedProvider(setting: Setting): Unit = {
+    val stores = setting.stores(Map("spark.sql.streaming.stateStore.cec.memoryBytes" -> "0"))
+    val (before, written) = (LocalSpace.ofProcess.usedBytes, LocalSpace.ofProcess.writtenBytes)
+    val provider = stores.provider(setting.family)
+    (0 until 50).foldLeft(Stores.Start)((last, n) => setting.version(provider, last, n % 20 -> n % 20))
+    Check.that("rows are in local files", LocalSpace.ofProcess.writtenBytes > written)
+    provider.close()
+    Check.that(s"${LocalSpace.ofProcess.usedBytes} bytes in use, $before before", LocalSpace.ofProcess.usedBytes <= before)
   }
 
   private def limits(setting: Setting): Unit = {
