@@ -136,7 +136,8 @@ class Effects:
     """Keys of the windows among ``closed`` that have no result, as they went into other windows."""
     grown: Ints = field(default_factory=_no_slots)
     """Slots open before it and at its end into which such windows went: each needs a footprint of
-    this step, as its older ones do not have what the others had taken."""
+    this step, as its older ones do not have what the others had taken. Or any one such slot, where
+    a recovery must not end before the step's last row."""
     renewed: Ints = field(default_factory=_no_slots)
     """Slots open before it whose state no longer goes back to input from before it (a watermark
     that has risen), but to that from :meth:`Operator.preload_start` on."""

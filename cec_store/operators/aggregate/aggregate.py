@@ -160,14 +160,18 @@ class Aggregate(Operator):
         # One that opened in this step has no record that has to be taken back.
         is_known = slots.opened[merged] < first
         merged, into = merged[is_known], np.unique(into[is_known])
+        opened, grown = slots.still_open(), into[slots.rows[into] > 0]
+        is_result_last = len(closed.causes) > 0 and closed.causes[-1] < step.rows - 1
+        if slots.depends_on_cuts and is_result_last and not len(opened) + len(grown) + len(merged):
+            grown = np.zeros(1, np.int64)  # the watermark's, so that the log ends at the step's end
         effects = Effects(
             rows=self._output(keys, closed),
             keys=keys,
             causes=closed.causes,
             closed=np.concatenate([closed.slots[closed.opened < first], merged]),
-            opened=slots.still_open(),
+            opened=opened,
             merged=slots.keys_of(merged) if len(merged) else None,
-            grown=into[slots.rows[into] > 0],
+            grown=grown,
             renewed=slots.renewed(),
         )
         if self._deadlines is not None:

@@ -50,6 +50,7 @@ class _Taken:
 class SessionSlots(WatermarkSlots):
     """Open sessions; the time in a key is that of the row that opened the session."""
 
+    depends_on_cuts = True
     output_fields = (pa.field("session_start", TIME), pa.field("session_end", TIME))
     own_fields = (
         pa.field("first_us", pa.int64()),

@@ -78,6 +78,9 @@ class Slots(ABC):
     """Rows that came too late for at least one of their windows."""
     closes_early = False
     """True where :meth:`close` closes windows before their rows say so."""
+    depends_on_cuts = False
+    """True where windows that are open within a step may be none at its end, and leave no record.
+    A recovery up to a place between the two would lose their rows."""
     untimed_rows = 0
     """Rows without a time, which belong to no window."""
 

@@ -3,6 +3,7 @@
 import datetime
 import random
 from dataclasses import replace
+from itertools import islice
 
 import numpy as np
 import pyarrow as pa
@@ -449,3 +450,23 @@ def test_a_log_without_checkpoints_has_no_merged_windows():
         chain = queue.chain()
         kinds = [kinds_of(chain.records(frame)).tolist() for frame in chain.frames()]
     assert [kind for kind in kinds if kind] == [[RecordKind.RESULT]]
+
+
+def test_rows_of_a_session_that_opens_and_merges_in_one_step_survive_a_restart() -> None:
+    """The last record of that step is the result of another session, between the two."""
+    times_us, keys = [-45, 0, 12, 20, 6, 200, 500], ["b", *["a"] * 6]
+    schema = pa.schema([("k", pa.string()), ("at", pa.timestamp("us"))])
+    table = pa.table([keys, pa.array(times_us, pa.int64())], names=schema.names).cast(schema)
+    folder = MemoryFolder()
+    for step_rows, step_count in ((2, 1), (3, 1), (3, 9)):
+        operator = Aggregate(
+            group_by=["k"], aggregates={"n": ("count",)}, window=SessionWindow(10, 50),
+            input_schema=schema,
+        )  # fmt: skip
+        with OutputQueue(folder, "a", record_schema(operator)) as queue:
+            runner = Runner(operator, [ArrowSource(table, "at")], queue, step_rows_max=step_rows)
+            for step in islice(runner._steps(runner._position), step_count):
+                runner.step(step)
+            queue.sync()
+            counts = [(row["k"], row["n"]) for row in queue.replay().read_all().to_pylist()]
+    assert counts == [("b", 1), ("a", 4), ("a", 1)]
