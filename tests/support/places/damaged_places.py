@@ -407,7 +407,7 @@ def checkpoint_commits_garbage(path: Path) -> Expected:
 def checkpoint_commits_lost(path: Path) -> Expected:
     for batch in (5, 6, 7):
         (path / "commits" / str(batch)).unlink()
-    return Expected("spark-commits", path / "commits" / "6")
+    return Expected("spark-commits", path / "commits" / "5")
 
 
 def checkpoint_checksum(path: Path) -> Expected:
