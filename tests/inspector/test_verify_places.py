@@ -201,6 +201,14 @@ def test_stray_folder_in_a_partition_hides_no_log(tmp_path: Path, version: int) 
     assert found["totals"]["segments"] == 2
 
 
+def test_store_that_spark_has_not_noted_is_damage(tmp_path: Path) -> None:
+    query, _, _ = grown(tmp_path / "c", batches=2)
+    store = query.folder(1) / "left-keyToNumValues"
+    store.mkdir()
+    with pytest.raises(CorruptLog, match=r"state/0: .*no store 'left-keyToNumValues'"):
+        decoder_of(LocalFolder(store))
+
+
 # -- many logs, and live ones -----------------------------------------------------------------
 
 

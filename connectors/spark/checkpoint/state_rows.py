@@ -12,6 +12,7 @@ from cec_store.connectors.spark.checkpoint.layout import (
     STATE,
     Checkpoint,
 )
+from cec_store.connectors.spark.checkpoint.parsing import damaged
 from cec_store.connectors.spark.checkpoint.state_schema import (
     StateSchema,
     has_variables,
@@ -130,5 +131,9 @@ def decoder_of(folder: FolderTree) -> RowDecoder | None:
                 # A checkpoint keeps the encoding that it began with.
                 in_avro = checkpoint.newest_settings().get(ENCODING_KEY) == AVRO
                 return VariablesDecoder(read_families(operator, in_avro=in_avro))
-            return StateDecoder(read_state_schema(operator, store))
+            try:
+                return StateDecoder(read_state_schema(operator, store))
+            except ValueError:
+                reason = f"Spark has noted no store {store!r} of this operator"
+                raise damaged(operator.path, 0, reason) from None
     return None

@@ -50,7 +50,10 @@ def hostile(path: Path) -> MadeCheckpoint:
 
 def large(path: Path, partitions: int = 200, patterns: int = 8) -> Path:
     """As many partitions, of four stores each: those of some patterns, again and again."""
-    names = ("left-a", "left-b", "right-a", "right-b")
+    names = (
+        "left-keyToNumValues", "left-keyWithIndexToValue",
+        "right-keyToNumValues", "right-keyWithIndexToValue",
+    )  # fmt: skip
     made = MadeCheckpoint(path, KEY, VALUE, partitions=patterns, stores=names)
     for batch in range(6):
         made.batch(
