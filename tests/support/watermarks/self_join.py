@@ -1,10 +1,12 @@
 """A query whose batches are a stream-stream join that is joined with itself. Prints their keys."""
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
 
 HOUR_US = 3_600_000_000
+_OLDEST_S = 1_700_000_000
 
 
 def write_inputs(folder: Path) -> None:
@@ -17,7 +19,10 @@ def write_inputs(folder: Path) -> None:
     for n in range(4):
         for side, keys in (("l", [3 * n, 3 * n + 1]), ("r", [1000 + n])):
             rows = {"k": keys, "ts": [n * HOUR_US + key for key in keys]}
-            pq.write_table(pa.table(rows, schema=schema), folder / side / f"{n}.parquet")
+            file = folder / side / f"{n}.parquet"
+            pq.write_table(pa.table(rows, schema=schema), file)
+            # Spark reads files by their times, and those of one millisecond in any order.
+            os.utime(file, (_OLDEST_S + n, _OLDEST_S + n))
 
 
 def run(session: Any, folder: Path) -> list[list[int]]:
