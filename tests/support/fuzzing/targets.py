@@ -241,7 +241,8 @@ _TYPES = {
 _FIELDS = [{"name": name, "type": kind, "nullable": True} for name, kind in _TYPES.items()]
 ROW_TEXT = json.dumps({"type": "struct", "fields": _FIELDS})
 STORE = {"storeName": "default", "numColsPrefixKey": 1, "numPartitions": 2}
-ABOUT = b"v1\n" + json.dumps({"stateStoreInfo": [STORE]}).encode()
+OPERATOR = {"operatorId": 0, "operatorName": "stateStoreSave"}
+ABOUT = b"v1\n" + json.dumps({"operatorInfo": OPERATOR, "stateStoreInfo": [STORE]}).encode()
 
 
 def _put(path: Path, data: bytes) -> None:
