@@ -427,7 +427,7 @@ OF_LOCAL_ROWS = {
         "if (replicas.isEmpty) kept.foreach(_.state.letGo())", "()",
     ),
     "keeps_the_ends_of_large_versions_in_the_heap": (
-        "format/Rows.scala", "else endBytes(keyEnds) + endBytes(valueEnds)", "else 0L"
+        "format/Rows.scala", "endBytes(keyEnds) + endBytes(valueEnds)", "0L"
     ),
 }  # fmt: skip
 """In rows that the heap has no room for. One compilation serves them all."""
@@ -477,7 +477,7 @@ OF_KEY_RUNS = {
         "Arrays.compareUnsigned(least, 0, least.length, key, from, from + length) < 0",
     ),
     "keeps_words_behind_bytes_that_a_leaf_has_no_more_in_common": (
-        "keys/KeyLeaf.scala", "else words(i) >>> 8 * more", "else words(i)"
+        "keys/KeyLeaf.scala", "words(i) >>> 8 * more", "words(i)"
     ),
     "takes_a_look_alike_for_the_key_that_is_known_to_be_there": (
         "keys/KeyLeaf.scala", "isHere && end == first + 1", "isHere"
