@@ -3,7 +3,7 @@ package org.apache.spark.sql.cecstore.testing
 import java.nio.file.{Files, Path, Paths}
 import java.util.Random
 
-import org.apache.spark.sql.cecstore.log.{Base, Maintenance, SegmentFolder, SegmentInput, SegmentOutput, SegmentWriter, StateLog}
+import org.apache.spark.sql.cecstore.log.{Base, Maintenance, SegmentFolder, SegmentInput, SegmentWriter, StateLog}
 import org.apache.spark.sql.cecstore.state.{ExtentTarget, Instance, LiveState, StateLoader}
 
 /** How much of a log is read: by a load, and by maintenance that has seen it before. */
@@ -84,23 +84,16 @@ private[cecstore] object Reads {
 }
 
 /** Counts what is opened and read. */
-private[cecstore] final class CountingFolder(inner: SegmentFolder) extends SegmentFolder {
+private[cecstore] final class CountingFolder(inner: SegmentFolder) extends ThroughFolder(inner) {
   var (opens, bytes, openAtOnce) = (0L, 0L, 0)
   private var isOpen = 0
-
-  override def location: String = inner.location
-  override def list(): Array[Long] = inner.list()
-  override def sizes(): Map[Long, Long] = inner.sizes()
-  override def delete(id: Long): Unit = inner.delete(id)
-  override def create(id: Long, bytes: Iterator[Array[Byte]], sync: Boolean): SegmentOutput = inner.create(id, bytes, sync)
 
   override def open(id: Long): SegmentInput = {
     val input = inner.open(id)
     opens += 1
     isOpen += 1
     openAtOnce = openAtOnce.max(isOpen)
-    new SegmentInput {
-      override def size: Long = input.size
+    new ThroughInput(input) {
       override def read(from: Long, length: Int): Array[Byte] = {
         val found = input.read(from, length)
         bytes += found.length

@@ -326,16 +326,9 @@ object ReplicaRules {
   }
 
   /** A folder that tells of each listing and opening before it is done. */
-  private final class Told(to: SegmentFolder, reading: () => Unit) extends SegmentFolder {
-    override def location: String = to.location
-    override def localPath: Option[LocalPath] = to.localPath
-    override def list(): Array[Long] = { reading(); to.list() }
-    override def sizes(): Map[Long, Long] = to.sizes()
-    override def open(id: Long): SegmentInput = { reading(); to.open(id) }
-    override def create(id: Long, bytes: Iterator[Array[Byte]], sync: Boolean): SegmentOutput = to.create(id, bytes, sync)
-    override def delete(id: Long): Unit = to.delete(id)
-    override def settle(id: Long): Boolean = to.settle(id)
-    override def derivedFiles: Option[DerivedFiles] = to.derivedFiles
+  private final class Told(to: SegmentFolder, reading: () => Unit) extends ThroughFolder(to) {
+    override def list(): Array[Long] = { reading(); super.list() }
+    override def open(id: Long): SegmentInput = { reading(); super.open(id) }
   }
 
   private def awaited(setting: Setting): Unit = {

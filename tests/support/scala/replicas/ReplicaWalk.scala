@@ -149,23 +149,18 @@ private[cecstore] final class ReplicaWalk(words: Arguments, seed: Long) extends 
 }
 
 /** A folder whose reads break off now and then. */
-private[cecstore] final class FailingReads(folder: SegmentFolder, isFailing: () => Boolean) extends SegmentFolder {
+private[cecstore] final class FailingReads(folder: SegmentFolder, isFailing: () => Boolean) extends ThroughFolder(folder) {
   private def tried[A](read: => A): A = if (isFailing()) throw new IOException("the read breaks off") else read
 
-  override def location: String = folder.location
   override def list(): Array[Long] = tried(folder.list())
-  override def sizes(): Map[Long, Long] = folder.sizes()
   override def open(id: Long): SegmentInput = failing(tried(folder.open(id)))
-  override def derivedFiles: Option[DerivedFiles] = folder.derivedFiles.map(files => new DerivedFiles {
-    override def names(): Seq[String] = files.names()
+  override def derivedFiles: Option[DerivedFiles] = folder.derivedFiles.map(files => new ThroughFiles(files) {
     override def open(name: String): SegmentInput = failing(tried(files.open(name)))
     override def create(name: String, bytes: Iterator[Array[Byte]]): Unit = throw new UnsupportedOperationException("create")
     override def delete(name: String): Unit = throw new UnsupportedOperationException("delete")
   })
-  private def failing(input: SegmentInput): SegmentInput = new SegmentInput {
-    override def size: Long = input.size
+  private def failing(input: SegmentInput): SegmentInput = new ThroughInput(input) {
     override def read(from: Long, length: Int): Array[Byte] = tried(input.read(from, length))
-    override def close(): Unit = input.close()
   }
   override def create(id: Long, bytes: Iterator[Array[Byte]], sync: Boolean): SegmentOutput = throw new UnsupportedOperationException("create")
   override def delete(id: Long): Unit = throw new UnsupportedOperationException("delete")

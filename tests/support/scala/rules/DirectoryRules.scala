@@ -341,12 +341,8 @@ object DirectoryRules {
     val log = new Written(Files.createDirectory(setting.folder.resolve("log")), ragged = false)
     log.describe()
     var failing = Option.empty[() => Throwable]
-    val files = log.segments.derivedFiles.get
-    val sometimes = new DerivedFiles {
-      override def names(): Seq[String] = files.names()
-      override def create(name: String, parts: Iterator[Array[Byte]]): Unit = files.create(name, parts)
-      override def open(name: String): SegmentInput = { failing.foreach(error => throw error()); files.open(name) }
-      override def delete(name: String): Unit = files.delete(name)
+    val sometimes = new ThroughFiles(log.segments.derivedFiles.get) {
+      override def open(name: String): SegmentInput = { failing.foreach(error => throw error()); super.open(name) }
     }
     val directories = new KeyDirectories(log.segments, sometimes, "test")
     failing = Some(() => new java.io.IOException("503 Slow Down"))
@@ -382,25 +378,17 @@ object DirectoryRules {
   }
 
   /** The log's folder, of which segments are counted that are open, and in which a thread may be let read no more. */
-  private final class Watched(folder: SegmentFolder) {
+  private final class Watched(folder: SegmentFolder) extends ThroughFolder(folder) {
     val opened = new AtomicInteger
     @volatile var refuses = Option.empty[String]
 
-    val segments: SegmentFolder = new SegmentFolder {
-      override def location: String = folder.location
-      override def list(): Array[Long] = folder.list()
-      override def sizes(): Map[Long, Long] = folder.sizes()
-      override def create(id: Long, bytes: Iterator[Array[Byte]], sync: Boolean): SegmentOutput = folder.create(id, bytes, sync)
-      override def delete(id: Long): Unit = folder.delete(id)
-      override def open(id: Long): SegmentInput = {
-        val input = folder.open(id)
-        opened.incrementAndGet()
-        new SegmentInput {
-          override def size: Long = input.size
-          override def read(from: Long, length: Int): Array[Byte] =
-            if (refuses.contains(Thread.currentThread.getName)) throw new java.io.IOException("503 Slow Down") else input.read(from, length)
-          override def close(): Unit = { opened.decrementAndGet(); input.close() }
-        }
+    override def open(id: Long): SegmentInput = {
+      val input = super.open(id)
+      opened.incrementAndGet()
+      new ThroughInput(input) {
+        override def read(from: Long, length: Int): Array[Byte] =
+          if (refuses.contains(Thread.currentThread.getName)) throw new java.io.IOException("503 Slow Down") else super.read(from, length)
+        override def close(): Unit = { opened.decrementAndGet(); super.close() }
       }
     }
   }
@@ -411,7 +399,7 @@ object DirectoryRules {
     KeyDirectories.fills = true
     for (refuses <- Seq(None, Some("cec-rows"))) {
       val watched = new Watched(log.segments)
-      val state = log.load(new KeyDirectories(watched.segments, log.segments.derivedFiles.get, "test")).get
+      val state = log.load(new KeyDirectories(watched, log.segments.derivedFiles.get, "test")).get
       state.find(1, key(700), 0, 12)
       Check.that("a segment is open that a task has asked for a row", watched.opened.get > 0)
       watched.refuses = refuses
@@ -428,22 +416,13 @@ object DirectoryRules {
     val log = new Written(Files.createDirectory(setting.folder.resolve("log")), ragged = false)
     log.version(state => (2 to 9).foreach(family => (0 until 20 * family).foreach(n => state.put(family, key(n), 0, 12, key(n), 0, 12))))
     log.describe()
-    val files = log.segments.derivedFiles.get
     var keyBytes = 0L
-    val counted = new DerivedFiles {
-      override def names(): Seq[String] = files.names()
-      override def create(name: String, parts: Iterator[Array[Byte]]): Unit = files.create(name, parts)
-      override def delete(name: String): Unit = files.delete(name)
-      override def open(name: String): SegmentInput = {
-        val input = files.open(name)
-        new SegmentInput {
-          override def size: Long = input.size
-          override def read(from: Long, length: Int): Array[Byte] = {
-            val bytes = input.read(from, length)
-            if (name.endsWith(".keys")) keyBytes += bytes.length
-            bytes
-          }
-          override def close(): Unit = input.close()
+    val counted = new ThroughFiles(log.segments.derivedFiles.get) {
+      override def open(name: String): SegmentInput = new ThroughInput(super.open(name)) {
+        override def read(from: Long, length: Int): Array[Byte] = {
+          val bytes = super.read(from, length)
+          if (name.endsWith(".keys")) keyBytes += bytes.length
+          bytes
         }
       }
     }
