@@ -137,15 +137,7 @@ private[cecstore] final class Rows(val id: Int, rowsHint: Int, keyBytesHint: Int
   }
 
   /** Four bytes of a row's key from there on, as a number without sign; zeros behind its end. */
-  def keyWord(row: Int, from: Int): Long = {
-    val (base, at, rest) = (keyBase, keyOffset(row) + from, keyLength(row) - from)
-    if (rest >= 4) Integer.reverseBytes(Platform.getInt(base, at)) & 0xffffffffL
-    else {
-      var (word, i) = (0L, 0)
-      while (i < 4) { word = word << 8 | (if (i < rest) Platform.getByte(base, at + i) & 0xffL else 0L); i += 1 }
-      word
-    }
-  }
+  def keyWord(row: Int, from: Int): Long = Rows.wordAt(keyBase, keyOffset(row) + from, keyLength(row) - from) & 0xffffffffL
 
   def markDead(row: Int): Unit = { live.clear(row); liveCount -= 1; liveBytes -= bytesOf(row) }
   def markLive(row: Int): Unit = { live.set(row); liveCount += 1; liveBytes += bytesOf(row) }
@@ -383,6 +375,13 @@ private[cecstore] object Rows {
     rows.keyBytes = of.keyBytes
     rows.valueBytes = of.valueBytes
     rows
+  }
+
+  /** Four bytes as a number without sign, of which so many are there; zeros behind them. */
+  def wordAt(base: AnyRef, at: Long, bytes: Int): Int = if (bytes >= 4) Integer.reverseBytes(Platform.getInt(base, at)) else {
+    var (word, i) = (0, 0)
+    while (i < 4) { word = word << 8 | (if (i < bytes) Platform.getByte(base, at + i) & 0xff else 0); i += 1 }
+    word
   }
 
   private val NoTimes = new Array[Long](0)

@@ -1,6 +1,7 @@
 package org.apache.spark.sql.cecstore.keys
 
 import java.util.Arrays
+import org.apache.spark.sql.cecstore.format.Rows
 import org.apache.spark.unsafe.Platform
 
 /**
@@ -8,7 +9,7 @@ import org.apache.spark.unsafe.Platform
  * keys of the leaf begin with: most searches end without a look at rows, whose keys may not be in memory.
  */
 private[keys] final class KeyLeaf(rows: RowsTable, room: Int) {
-  import KeyLeaf.{RepeatedPart, WordBytes, wordOf}
+  import KeyLeaf._
 
   var references = new Array[Long](room)
   var count = 0
@@ -18,6 +19,9 @@ private[keys] final class KeyLeaf(rows: RowsTable, room: Int) {
   private var least_ : Array[Byte] = null
   /** How many bytes all keys, and [[least]], begin with. */
   private var shared = 0
+
+  /** Bytes in the heap, about. */
+  def memoryBytes: Long = references.length * SlotBytes + OwnBytes
 
   def least: Array[Byte] = {
     if (least_ == null) least_ = keyOf(0)
@@ -156,6 +160,10 @@ private[keys] final class KeyLeaf(rows: RowsTable, room: Int) {
 
 private[keys] object KeyLeaf {
   private val WordBytes = 4
+  /** Of a reference, with the word of its key. */
+  private val SlotBytes = 12L
+  /** Of a leaf beside these, with its least key. */
+  private val OwnBytes = 160
   /** Of so many keys one may have the word of the one before: more of them are worth reading all. */
   private val RepeatedPart = 4
 
@@ -168,11 +176,5 @@ private[keys] object KeyLeaf {
   }
 
   /** Four bytes from there on as a number without sign; zeros behind the end. */
-  private def wordOf(key: Array[Byte], from: Int, end: Int): Int =
-    if (from + WordBytes <= end) Integer.reverseBytes(Platform.getInt(key, Platform.BYTE_ARRAY_OFFSET + from.toLong))
-    else {
-      var (word, i) = (0, from)
-      while (i < from + WordBytes) { word = word << 8 | (if (i < end) key(i) & 0xff else 0); i += 1 }
-      word
-    }
+  private def wordOf(key: Array[Byte], from: Int, end: Int): Int = Rows.wordAt(key, Platform.BYTE_ARRAY_OFFSET + from.toLong, end - from)
 }

@@ -17,7 +17,6 @@ private[cecstore] final class OrderedIndex(rows: RowsTable) extends KeyIndex {
   /** None is empty. */
   private val leaves = ArrayBuffer.empty[KeyLeaf]
   private var size_ = 0
-  private var slots = 0L
   /** How often references have got other places. */
   private var structure = 0L
   /** What keys had before each change since the first of the scans began that are under way; null if there are none. */
@@ -32,7 +31,7 @@ private[cecstore] final class OrderedIndex(rows: RowsTable) extends KeyIndex {
   private val moves = ArrayBuffer.empty[(KeyLeaf, Int, Long)]
 
   override def size: Int = synchronized(size_)
-  override def memoryBytes: Long = synchronized(slots * SlotBytes + leaves.size * LeafBytes)
+  override def memoryBytes: Long = synchronized(leaves.iterator.map(_.memoryBytes).sum)
 
   /** The number of the leaf, in the upper half, and the place in it; its complement where the key would have to be put in. */
   private def placeOf(key: Array[Byte], from: Int, length: Int, isHere: Boolean = false): Long = {
@@ -87,37 +86,26 @@ private[cecstore] final class OrderedIndex(rows: RowsTable) extends KeyIndex {
 
   private def insert(place: Long, reference: Long, key: Array[Byte], from: Int, length: Int): Unit = {
     val (number, at) = ((place >>> 32).toInt, place.toInt)
-    if (leaves.isEmpty) add(0, new KeyLeaf(rows, LeafLeast))
+    if (leaves.isEmpty) leaves += new KeyLeaf(rows, LeafLeast)
     val leaf = leaves(number)
-    if (leaf.count < LeafMax) resized(leaf)(leaf.insert(at, reference, key, from, length))
+    if (leaf.count < LeafMax) leaf.insert(at, reference, key, from, length)
     else {
       // Keys that come in their order leave full leaves behind.
       val kept = if (number == leaves.size - 1 && at == leaf.count) leaf.count else leaf.count / 2
       val rest = leaf.split(kept)
       if (at < kept) leaf.insert(at, reference, key, from, length) else rest.insert(at - kept, reference, key, from, length)
-      add(number + 1, rest)
+      leaves.insert(number + 1, rest)
     }
     size_ += 1
     structure += 1
   }
 
-  /** Count the slots that the leaf then has more. */
-  private def resized(leaf: KeyLeaf)(change: => Unit): Unit = {
-    slots -= leaf.references.length
-    change
-    slots += leaf.references.length
-  }
-
-  private def add(number: Int, leaf: KeyLeaf): Unit = { leaves.insert(number, leaf); slots += leaf.references.length }
-  private def drop(number: Int): Unit = slots -= leaves.remove(number).references.length
-
   private def remove(place: Long): Unit = {
     val (number, leaf) = ((place >>> 32).toInt, leafOf(place))
     leaf.remove(place.toInt)
-    if (leaf.count == 0) drop(number)
+    if (leaf.count == 0) leaves.remove(number)
     else if (number + 1 < leaves.size && leaf.count + leaves(number + 1).count <= LeafMax / 4) {
-      resized(leaf)(leaf.take(leaves(number + 1)))
-      drop(number + 1)
+      leaf.take(leaves.remove(number + 1))
     }
     size_ -= 1
     structure += 1
@@ -243,10 +231,6 @@ private[cecstore] object OrderedIndex {
   private val LeafLeast = 16
   /** Of a leaf that is made: there is room for those that come between. */
   private val LeafFilled = LeafMax * 3 / 4
-  /** Of a reference, with the bytes of its key that stand beside it. */
-  private val SlotBytes = 12
-  /** Bytes of a leaf beside its references, about, with its least key. */
-  private val LeafBytes = 160
 
   /** By key: the numbers of its changes, ascending, and what it had before each. */
   private type Changes = TreeMap[Array[Byte], Vector[(Long, Long)]]
@@ -265,7 +249,7 @@ private[cecstore] object OrderedIndex {
       if (size > 0 && Arrays.compareUnsigned(last, 0, lastLength, key, from, from + length) >= 0) return false
       if (leaf == null || leaf.count == LeafFilled) {
         leaf = new KeyLeaf(rows, LeafMax)
-        index.add(index.leaves.size, leaf)
+        index.leaves += leaf
       }
       leaf.insert(leaf.count, reference, key, from, length)
       index.size_ += 1
@@ -282,7 +266,7 @@ private[cecstore] object OrderedIndex {
   def of(rows: RowsTable, references: Array[Long]): OrderedIndex = {
     KeyOrder.sort(rows, references)
     val index = new OrderedIndex(rows)
-    references.grouped(LeafFilled).foreach(some => index.add(index.leaves.size, KeyLeaf.of(rows, some, LeafMax)))
+    references.grouped(LeafFilled).foreach(some => index.leaves += KeyLeaf.of(rows, some, LeafMax))
     index.size_ = references.length
     index
   }

@@ -179,7 +179,8 @@ private[cecstore] final class KeyDirectories(
         val (some, others) = left.splitAt(math.max(1, slotBytes.count(_ <= bytesMax)))
         left = others
         val made = some.map { case (family, entries) => family -> new HashedRun(table, entries, bytesMax) }.toMap
-        if (made.size > 1) { made.values.foreach(_.begin()); addAll(made) }
+        made.values.foreach(_.begin())
+        addAll(made)
         made.foreach { case (family, run) => runs(family) = run.written(memory.space())(() => addAll(Map(family -> run))) }
       }
       runs.toMap
