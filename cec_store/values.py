@@ -35,6 +35,11 @@ in Spark's own configuration."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
+def has_passed(wait_s: float, since_s: float, now_s: float) -> bool:
+    """Return True after ``wait_s``, and where the clock was set back, which is to delay nothing."""
+    return not 0 <= now_s - since_s < wait_s
+
+
 class Address(NamedTuple):
     """Position of a frame: byte ``byte`` of segment ``segment_id``."""
 

@@ -18,6 +18,7 @@ from cec_store.storage.names import probe_name
 from cec_store.storage.stores.failures import no_exclusive_create
 from cec_store.storage.stores.local_store import LocalStore
 from cec_store.storage.stores.store import Store
+from cec_store.values import has_passed
 
 ROUNDS = 12
 RACERS = 8
@@ -95,7 +96,7 @@ def _make_or_find(store: Store, name: str) -> None:
 def _is_remembered(server: str) -> bool:
     now_s = int(time.time())
     return any(
-        name.startswith(_key(server)) and 0 <= now_s - made_s < _VALID_S
+        name.startswith(_key(server)) and not has_passed(_VALID_S, made_s, now_s)
         for name, made_s in _proofs(_proofs_store())
     )
 
@@ -103,7 +104,7 @@ def _is_remembered(server: str) -> bool:
 def _remember(server: str) -> None:
     proofs, now_s = _proofs_store(), int(time.time())
     try:
-        old = [name for name, made_s in _proofs(proofs) if not 0 <= now_s - made_s < _VALID_S]
+        old = [name for name, made_s in _proofs(proofs) if has_passed(_VALID_S, made_s, now_s)]
         proofs.delete(old)
         proofs.create(f"{_key(server)}-{now_s}", [server.encode()])
     except FileExistsError:

@@ -31,6 +31,7 @@ from cec_store.ledger.reference_log import ReferenceLog
 from cec_store.recovery_plans.plans import Planner
 from cec_store.recovery_plans.topology import Topology
 from cec_store.storage.waiting import start_uninterrupted
+from cec_store.values import has_passed
 
 PERIOD_S = 0.5
 STORE_PERIOD_S = 2.0
@@ -192,7 +193,7 @@ class FleetDriver:
             if name not in self._running:
                 self._start(name, now_s)
         self._ask_for_missing(now_s)
-        is_due = _has_passed(rules.checkpoint_s, self._checkpointed_s, now_s)
+        is_due = has_passed(rules.checkpoint_s, self._checkpointed_s, now_s)
         if situation.outage is None and (is_due or asked.is_checkpoint_asked):
             self._checkpoint(now_s, is_asked=asked.is_checkpoint_asked)
         self._note(now_s)
@@ -442,7 +443,7 @@ class FleetDriver:
             _log.warning("%s: no global checkpoint: %s", self._folder.path, error)
 
     def _note(self, now_s: float, *, is_over: bool = False) -> None:
-        is_due = _has_passed(min(self._period_s, _NOTED_AT_LEAST_S), self._noted_s, now_s)
+        is_due = has_passed(min(self._period_s, _NOTED_AT_LEAST_S), self._noted_s, now_s)
         if is_over or (is_due and self._is_held()):
             self._is_done(partial(self._write, now_s))
 
@@ -458,11 +459,6 @@ class FleetDriver:
         except NotAQueue:
             return False
         return True
-
-
-def _has_passed(wait_s: float, since_s: float, now_s: float) -> bool:
-    """Return True after ``wait_s``, and where the clock was set back, which is to delay nothing."""
-    return not 0 <= now_s - since_s < wait_s
 
 
 def _said(situation: recovery.Situation, queries_to_run: tuple[str, ...]) -> str:

@@ -14,6 +14,7 @@ from threading import Lock, Thread
 from cec_store.connectors.spark.fleet.functions import Function, check_function, imported
 from cec_store.connectors.spark.setup.environment import run_program
 from cec_store.errors import BadFleet
+from cec_store.values import has_passed
 
 _ON_PURPOSE = ("Executor killed by driver", "spark scale down")
 """Parts of the reasons with which Spark removes an executor that it, or a user, has given up."""
@@ -102,8 +103,7 @@ class Missing:
         """Return True if the hook is to be run now."""
         if self.since_s is None or now_s - self.since_s < hook.after_s:
             return False
-        # A clock that was set back makes nobody wait for longer than that.
-        return self.asked_s is None or not 0 <= now_s - self.asked_s < hook.again_s
+        return self.asked_s is None or has_passed(hook.again_s, self.asked_s, now_s)
 
 
 @dataclass(frozen=True)
