@@ -27,6 +27,7 @@ from support.disks.open_files import open_below
 from support.paths import SNAPSHOTS
 from support.places import damaged_places as places
 from support.places import damaged_queues as made
+from support.places.checkpoints import JOIN
 from support.places.made_checkpoints import KEY, VALUE, MadeCheckpoint, grown
 
 
@@ -213,10 +214,8 @@ def test_store_that_spark_has_not_noted_is_damage(tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_of_many_stores(tmp_path: Path) -> None:
-    stores = ("left-keyToNumValues", "left-keyWithIndexToValue", "right-keyToNumValues",
-              "right-keyWithIndexToValue")  # fmt: skip
     query = MadeCheckpoint(
-        tmp_path / "c", places.KEY, places.VALUE, stores=stores, partitions=12, format=2
+        tmp_path / "c", places.KEY, places.VALUE, stores=JOIN, partitions=12, format=2
     )
     for batch in range(2):
         query.batch(*({(n,): (batch,)} for n in range(12)))
@@ -227,7 +226,7 @@ def test_a_checkpoint_of_many_stores(tmp_path: Path) -> None:
     assert found["totals"]["versions"] == 96
     text = run("verify", query.path).output
     assert "48 logs without a fault are not listed" in text
-    (made.segments(query.folder(7, stores[2]))[0]).unlink()
+    (made.segments(query.folder(7, JOIN[2]))[0]).unlink()
     text = run("verify", query.path).output
     assert "operator 0 (join), partition 7, right-keyToNumValues" in text
     assert "47 logs without a fault are not listed" in text

@@ -10,8 +10,9 @@ from typer.testing import CliRunner
 
 from cec_store.cli import app
 from support.paths import DOCS
+from support.places.checkpoints import JOIN
 from support.places.made_checkpoints import MadeCheckpoint
-from support.places.made_joins import SIDES, note_families
+from support.places.made_joins import note_families
 from support.places.reported_places import KEY, VALUE
 from support.processes.chromium import browser
 from support.processes.drawn import DESK
@@ -49,7 +50,7 @@ def made(
 ) -> MadeCheckpoint:
     """A checkpoint of one batch and one operator, with what Spark notes of these columns."""
     is_join, is_in_families = operator == "symmetricHashJoin", conf.get(JOIN_FORMAT) in ("3", "4")
-    stores = SIDES if is_join and not is_in_families else ("default",)
+    stores = JOIN if is_join and not is_in_families else ("default",)
     checkpoint = MadeCheckpoint(path, KEY, VALUE, partitions=1, stores=stores)
     checkpoint.batch({})
     checkpoint.close()

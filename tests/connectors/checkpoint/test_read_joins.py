@@ -9,14 +9,15 @@ import pytest
 
 from cec_store import read_state
 from support.command_line.state import run
+from support.places.checkpoints import JOIN
 from support.places.made_checkpoints import JOIN_FORMAT, MadeCheckpoint
-from support.places.made_joins import SIDES, made_join
+from support.places.made_joins import made_join
 
 
 def test_sides_of_a_join_come_without_what_the_join_notes_for_itself(tmp_path: Path) -> None:
     key = pa.struct([("field0", pa.string()), ("index", pa.int64())])
     value = pa.struct([("user", pa.string()), ("n", pa.int64()), ("matched", pa.bool_())])
-    made = MadeCheckpoint(tmp_path, key, value, SIDES, partitions=1, format=2)
+    made = MadeCheckpoint(tmp_path, key, value, JOIN, partitions=1, format=2)
     made.batch({("ann", 0): ("ann", 4, True), ("ann", 1): ("ann", 5, False)})
     made.close()
     for side in ("left", "right"):
@@ -43,7 +44,7 @@ def test_a_column_named_matched_is_a_rows_own(tmp_path: Path, format: int) -> No
     """Spark adds one of its own behind it, by the same name."""
     key = pa.struct([("field0", pa.string()), ("index", pa.int64())])
     value = pa.struct([("user", pa.string()), ("matched", pa.int64()), ("matched", pa.bool_())])
-    made = MadeCheckpoint(tmp_path, key, value, SIDES, partitions=1, format=format)
+    made = MadeCheckpoint(tmp_path, key, value, JOIN, partitions=1, format=format)
     made.batch({("ann", 0): ("ann", 4, True)})
     made.close()
     found = read_state(tmp_path, store="left").schema.field("value").type
@@ -54,7 +55,7 @@ def test_join_of_state_format_1_keeps_a_column_named_matched(tmp_path: Path) -> 
     """Spark adds a column from format 2 on; format 1 is that of offset logs that name none."""
     key = pa.struct([("field0", pa.string()), ("index", pa.int64())])
     value = pa.struct([("user", pa.string()), ("matched", pa.bool_())])
-    made = MadeCheckpoint(tmp_path, key, value, SIDES, partitions=1, conf={JOIN_FORMAT: "1"})
+    made = MadeCheckpoint(tmp_path, key, value, JOIN, partitions=1, conf={JOIN_FORMAT: "1"})
     made.batch({("ann", 0): ("ann", True)})
     del made.conf[JOIN_FORMAT]
     made.batch({("bob", 0): ("bob", False)})

@@ -20,6 +20,7 @@ JOIN = (
     "right-keyToNumValues",
     "right-keyWithIndexToValue",
 )
+"""Names of the stores of a join, which are its column families in state format 3."""
 
 
 def began_us(batch: int) -> int:

@@ -7,14 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from support.models import unsafe_row_encoder
+from support.places.checkpoints import JOIN
 from support.places.made_checkpoints import KEY, VALUE, MadeCheckpoint, java_text, spark_json
-
-SIDES = tuple(
-    f"{side}-{what}"
-    for side in ("left", "right")
-    for what in ("keyToNumValues", "keyWithIndexToValue")
-)
-"""Names of the stores of a join, which are its families in format 3."""
 
 
 def note_families(made: MadeCheckpoint, key: str, value: str) -> None:
@@ -26,9 +20,9 @@ def note_families(made: MadeCheckpoint, key: str, value: str) -> None:
     families = b"".join(
         java_text(name) + bytes(2) + _piece(key) + bytes(2) + _piece(value) + _piece(encoder)
         + bytes(4)
-        for name in SIDES
+        for name in JOIN
     )  # fmt: skip
-    schemas = java_text("v3") + len(SIDES).to_bytes(4, "big") + families
+    schemas = java_text("v3") + len(JOIN).to_bytes(4, "big") + families
     file = made.put("_stateSchema/default/0_file", schemas)
     about = {
         "operatorInfo": {"operatorId": 0, "operatorName": "symmetricHashJoin"},
@@ -50,7 +44,7 @@ def made_join(path: Path, *rows: tuple[str, dict[str, Any], dict[str, Any]]) -> 
     """
     made = MadeCheckpoint(path, KEY, VALUE, partitions=1)
     note_families(made, *(json.dumps(spark_json(kind)) for kind in (KEY, VALUE)))
-    numbers = {name: number for number, name in enumerate(SIDES, 2)}
+    numbers = {name: number for number, name in enumerate(JOIN, 2)}
     made.beside = {(0, name.encode()): bytes([n, 0]) for name, n in numbers.items()}
     for family, key, value in rows:
         stored = b"\0" + unsafe_row_encoder.row(VALUE, value)

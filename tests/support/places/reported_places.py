@@ -10,6 +10,7 @@ from random import Random
 import pyarrow as pa
 
 from cec_store.format.schema import RecordSchema
+from support.places.checkpoints import JOIN
 from support.places.made_checkpoints import MadeCheckpoint, Rows
 from support.places.partitioned_queues import commit
 
@@ -50,11 +51,7 @@ def hostile(path: Path) -> MadeCheckpoint:
 
 def large(path: Path, partitions: int = 200, patterns: int = 8) -> Path:
     """As many partitions, of four stores each: those of some patterns, again and again."""
-    names = (
-        "left-keyToNumValues", "left-keyWithIndexToValue",
-        "right-keyToNumValues", "right-keyWithIndexToValue",
-    )  # fmt: skip
-    made = MadeCheckpoint(path, KEY, VALUE, partitions=patterns, stores=names)
+    made = MadeCheckpoint(path, KEY, VALUE, partitions=patterns, stores=JOIN)
     for batch in range(6):
         made.batch(
             *(
