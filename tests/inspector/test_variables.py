@@ -13,6 +13,7 @@ pytest.importorskip("fastavro")
 from cec_store.cli import app
 from cec_store.inspector.decoding.records import RecordRow
 from cec_store.inspector.places.places import place_at
+from cec_store.inspector.showing.differences import require_keys_alone
 from cec_store.inspector.showing.dump_filter import DumpFilter
 from cec_store.inspector.showing.dump_rows import NoteRow
 from cec_store.inspector.showing.following import StateFollower
@@ -361,3 +362,5 @@ def test_join_with_column_families_is_sound_and_shown_by_family(tmp_path: Path) 
     [row] = states.rows_of("state", path)
     assert row["variable"] == "left-keyWithIndexToValue"
     assert states.run("extent", path).exit_code == 0
+    with pytest.raises(ValueError, match="it keeps the rows of a join, where a key may have many"):
+        require_keys_alone(place_at(path).logs)

@@ -116,6 +116,10 @@ def make_steps_of(numbers):
         (lambda: BSort("l", 3, pa.schema({"l": pa.list_(pa.int8())})), "which has no order"),
         (lambda: BSort("h", 3, pa.schema({"h": pa.float16()})), "'h' is halffloat, which has no"),
         (
+            lambda: BSort("h", 3, pa.schema({"h": pa.dictionary(pa.int8(), pa.float16())})),
+            "which has no order",
+        ),
+        (
             lambda: BSort("d", 3, pa.schema({"d": INTERVAL})),
             "month_day_nano_interval, which has no",
         ),

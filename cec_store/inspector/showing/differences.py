@@ -16,7 +16,11 @@ from cec_store.checkpoints.last_rows import key_codes
 from cec_store.checkpoints.rebuild import rebuild
 from cec_store.connectors.spark.checkpoint.layout import DEFAULT_STORE
 from cec_store.connectors.spark.checkpoint.state_rows import RowDecoder, VariablesDecoder
-from cec_store.connectors.spark.checkpoint.state_schema import has_variables
+from cec_store.connectors.spark.checkpoint.state_schema import (
+    JOIN,
+    has_variables,
+    sparks_operator_name,
+)
 from cec_store.connectors.spark.checkpoint.variable_rows import rows_by_name
 from cec_store.errors import CecError, NotAQueue, SchemaMismatch, SparkUnavailable
 from cec_store.format.columns import Ints, flags_of
@@ -125,8 +129,10 @@ def require_keys_alone(logs: Sequence[Log]) -> None:
         if log.store != DEFAULT_STORE:
             operator_folder = operator_folder.above()
         if has_variables(operator_folder):
+            is_join = sparks_operator_name(operator_folder) == JOIN
+            kept = "the rows of a join" if is_join else "variables"
             raise ValueError(
-                f"{operator_folder.path}: it keeps variables, of which a key may have many values; "
+                f"{operator_folder.path}: it keeps {kept}, where a key may have many values; "
                 "`cec-store compare` tells whether two checkpoints hold the same"
             )
 

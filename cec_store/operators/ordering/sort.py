@@ -139,6 +139,8 @@ def _has_order(data_type: pa.DataType) -> bool:
     """Return True if this release of pyarrow sorts values of this type, and they can differ."""
     if pa.types.is_nested(data_type) or pa.types.is_null(data_type):
         return False
+    if pa.types.is_dictionary(data_type):  # none that is empty is refused, whatever its values
+        return _has_order(data_type.value_type)
     try:
         pc.sort_indices(pa.nulls(0, data_type))
     except pa.ArrowNotImplementedError:
