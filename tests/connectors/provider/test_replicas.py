@@ -22,6 +22,8 @@ RULES = (
     "a state that is larger than all replicas may be is not even read",
     "a provider that is closed leaves its state as a replica",
     "a replica that is not wanted for a moment is kept",
+    "an executor keeps the settings of no query whose stores are elsewhere",
+    "a replica that is of no use to a task gives back its room",
     "a provider that is left over gives its state to the replica",
     "a partition that has just moved here keeps the replicas that its task has not come to yet",
     "a follower ends no file that its writer has open",

@@ -82,15 +82,17 @@ private[cecstore] final class Replica(val key: StoreKey, isOrdered: Boolean, mem
   def take(log: StateLog, last: FrameAt): Option[Taken] = {
     isTaken = true
     locked {
-      if (state == null) None
-      else try {
-        val wasAt = standing.base.version
-        reached(log, last).map { progress =>
-          if (isOrdered) state.order(Replica.Ordered)
-          Taken(state, Base.at(last), wasAt, progress.frames, progress.records)
-        }
-      } finally forget()
+      try {
+        val taken = if (state == null) None else reachedFrom(standing.base.version, log, last)
+        if (taken.nonEmpty) forget()
+        taken
+      } finally discard()
     }
+  }
+
+  private def reachedFrom(wasAt: Long, log: StateLog, last: FrameAt): Option[Taken] = reached(log, last).map { progress =>
+    if (isOrdered) state.order(Replica.Ordered)
+    Taken(state, Base.at(last), wasAt, progress.frames, progress.records)
   }
 
   /** Go on from what a task has left here: another executor has the state now. */
@@ -122,7 +124,7 @@ private[cecstore] final class Replica(val key: StoreKey, isOrdered: Boolean, mem
     frames.map { newer =>
       val whole = state
       state = null
-      val progress = if (isBefore) goBack(whole) else follow(whole, newer)
+      val progress = try { if (isBefore) goBack(whole) else follow(whole, newer) } catch { case e: Throwable => whole.letGo(); throw e }
       state = whole
       tell()
       progress

@@ -25,17 +25,19 @@ private[cecstore] final class ReplicaHost(val memoryBytesMax: Long, folderOf: (S
   private val troubles = new ConcurrentHashMap[StoreKey, Trouble]
   /** Since when a replica is kept that nobody has asked for, or that is no longer wanted. */
   private val spare = new ConcurrentHashMap[StoreKey, java.lang.Long]
-  private val confs = new ConcurrentHashMap[String, Configuration]
-  private val memories = new ConcurrentHashMap[String, RowMemory]
+  /** By a checkpoint's root, what its query has set here. */
+  private val settings = new ConcurrentHashMap[String, Settings]
   @volatile private var wanted = Map.empty[StoreKey, Wanted]
 
   // -- the executor's own stores ----------------------------------------------------------------
 
   def opened(store: OwnedStore, conf: Configuration): Unit = {
-    confs.put(store.key.root, conf)
-    memories.put(store.key.root, store.memory)
-    owners.put(store.key, store)
+    // In one step, so that whoever lets go of settings that no store here needs sees the store, or comes before both.
+    settings.compute(store.key.root, (_, _) => { owners.put(store.key, store); Settings(conf, store.memory) })
   }
+
+  /** The roots of checkpoints whose queries' settings are kept. */
+  private[cecstore] def roots: Set[String] = settings.keySet.asScala.toSet
 
   /** A provider is closed. What it kept for its next task may go on as a replica. */
   def closed(store: OwnedStore, kept: Option[Instance]): Unit =
@@ -97,6 +99,20 @@ private[cecstore] final class ReplicaHost(val memoryBytesMax: Long, folderOf: (S
       follow(each)
     }
     makeRoom()
+    forgetOthers(now)
+  }
+
+  private def settingsOf(each: Wanted): Option[Settings] = Option(settings.get(each.key.root))
+
+  /** Keep nothing of stores that are neither here nor wanted: queries come and go as long as the executor lives. */
+  private def forgetOthers(now: Map[StoreKey, Wanted]): Unit = {
+    def isHere(key: StoreKey): Boolean = owners.containsKey(key) || replicas.containsKey(key) || now.contains(key)
+    troubles.keySet.removeIf(!isHere(_))
+    spare.keySet.removeIf(key => !isHere(key) && isLeftOver(key))
+    def roots: Iterator[String] = (owners.keySet.asScala.iterator ++ replicas.keySet.asScala ++ now.keysIterator).map(_.root)
+    val needed = roots.toSet
+    settings.keySet.asScala.filterNot(needed).foreach(
+      settings.computeIfPresent(_, (root, known) => if (roots.contains(root)) known else null))
   }
 
   /** The driver has had the time to want it, and a task to take what it needs. */
@@ -112,10 +128,10 @@ private[cecstore] final class ReplicaHost(val memoryBytesMax: Long, folderOf: (S
     // A provider that is left over here has a state that only lacks what the other executor has done since.
     if (!replicas.containsKey(each.key)) Option(owners.get(each.key)).foreach(store => store.giveUp().foreach(adopt(store, _)))
     // A task may come for it from now on, and wait for its lock: so what the map no longer has is not dropped here.
-    val replica = replicas.computeIfAbsent(each.key, new Replica(_, each.isOrdered, memories.getOrDefault(each.key.root, RowMemory.Default)))
+    val replica = replicas.computeIfAbsent(each.key, new Replica(_, each.isOrdered, settingsOf(each).fold(RowMemory.Default)(_.memory)))
     try {
       val (was, started) = (replica.version, System.nanoTime())
-      val records = replica.bringTo(folderOf(each.key, Option(confs.get(each.key.root))), each.head)
+      val records = replica.bringTo(folderOf(each.key, settingsOf(each).map(_.conf)), each.head)
       troubles.remove(each.key)
       if (was < 0 && replica.version >= 0) logInfo(s"cec: a replica of ${each.key} at version ${each.head.version}: $records records in " +
         s"${(System.nanoTime() - started) / 1000000} ms")
@@ -172,6 +188,8 @@ private[cecstore] object ReplicaHost {
   private[cecstore] val NoRoom = "no_room"
   private val SpareNs = 10L * 1000 * 1000 * 1000
   private val AgainNs = 1000L * 1000 * 1000
+
+  private final case class Settings(conf: Configuration, memory: RowMemory)
 
   private final case class Trouble(state: String, reason: String, untilNs: Long, bytes: Long)
 

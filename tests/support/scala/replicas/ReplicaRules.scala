@@ -2,9 +2,11 @@ package org.apache.spark.sql.cecstore.testing
 
 import java.nio.file.{Path => LocalPath}
 import java.util.concurrent.{CountDownLatch, FutureTask}
+import scala.util.Using
 import org.apache.hadoop.conf.Configuration
 import org.apache.spark.sql.cecstore.keys.KeyRun
-import org.apache.spark.sql.cecstore.log.{DerivedFiles, SegmentFolder, SegmentInput, SegmentOutput}
+import org.apache.spark.sql.cecstore.local.LocalSpace
+import org.apache.spark.sql.cecstore.log.{DerivedFiles, SegmentFolder, SegmentInput, SegmentOutput, StateLog}
 import org.apache.spark.sql.cecstore.replicas._
 import org.apache.spark.sql.cecstore.state.KeyDirectories
 import org.apache.spark.sql.execution.streaming.state.{StateStoreId, StateStoreProvider}
@@ -24,6 +26,8 @@ object ReplicaRules {
     "a provider that is closed leaves its state as a replica" -> leftBehind,
     "a provider that is left over gives its state to the replica" -> givenUp,
     "a replica that is not wanted for a moment is kept" -> notForAMoment,
+    "an executor keeps the settings of no query whose stores are elsewhere" -> noSettings,
+    "a replica that is of no use to a task gives back its room" -> noRoomForNothing,
     "a partition that has just moved here keeps the replicas that its task has not come to yet" -> arriving,
     "a follower ends no file that its writer has open" -> leases,
     "a replica waits for a core that no task uses, unless its partition is on its way" -> waits,
@@ -240,6 +244,40 @@ object ReplicaRules {
     Check.equal("replica", held(there).get(0).map(_.version), Some(last.number))
     Check.equal("content", content(provider(there), last), pairs(0, 5).toMap)
     Check.equal("load", load(there).copy(ms = 0), LoadFigures(5, isFromReplica = true, 0, 0))
+  }
+
+  private def noSettings(setting: Setting): Unit = {
+    val two = new Two(setting, "")
+    import two._
+    versions(provider(here), Stores.Start, pairs(0, 5))
+    val idle = provider(there)
+    there.follow()
+    Check.equal("checkpoints while a store is open", there.roots.size, 1)
+    follow()
+    idle.close()
+    there.follow()
+    Check.equal("checkpoints while there is a replica", there.roots.size, 1)
+    val alone = host()
+    provider(alone, 2).close()
+    alone.follow()
+    Check.equal("checkpoints", alone.roots, Set.empty[String])
+  }
+
+  private def noRoomForNothing(setting: Setting): Unit = {
+    val two = new Two(setting, "", "spark.sql.streaming.stateStore.cec.memoryBytes" -> "0")
+    import two._
+    val owner = provider(here)
+    val third = versions(owner, Stores.Start, pairs(0, 20))
+    versions(owner, third, pairs(20, 22))
+    provider(there, 1)  // whose settings are the replica's
+    follow()
+    owner.close()
+    versions(provider(here), third, pairs(20, 24, add = 30))
+    val (used, head) = (LocalSpace.ofProcess.usedBytes, headOf(here, 0))
+    Using.resource(new StateLog(folderOf(key(0), None))) { log =>
+      Check.equal("use of another attempt's state", there.take(key(0), log, log.find(head.version, Some(head.uniqueId))), None)
+    }
+    Check.that(s"${LocalSpace.ofProcess.usedBytes} bytes in use, $used before", LocalSpace.ofProcess.usedBytes < used)
   }
 
   private def arriving(setting: Setting): Unit = {
