@@ -90,7 +90,7 @@ def pip(packages: tuple[str, ...], *rest: str, python: str = sys.executable) -> 
         run(str(folder / "venv" / "bin" / "pip"), "install", "--quiet", *packages)
         words = filled(rest, folder, port)
         first = next(number for number, word in enumerate(words) if "=" not in word)
-        (program,) = (folder / "venv").glob(f"**/{words[first]}")
+        (program,) = (p for p in (folder / "venv").glob(f"**/{words[first]}") if p.is_file())
         return ["env", *words[:first], str(program), *words[first + 1 :]]
 
     return command
