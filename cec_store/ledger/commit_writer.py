@@ -24,7 +24,7 @@ from cec_store.ledger.reference_commits import (
 )
 from cec_store.ledger.reference_log import ReferenceLog
 from cec_store.ledger.reference_trims import TrimBounds, trimmed
-from cec_store.ledger.sweeping import delete_commits
+from cec_store.ledger.sweeping import DELETED_COMMITS_MAX, delete_commits
 from cec_store.log.creating import check_free
 from cec_store.log.epochs import newest_epoch
 from cec_store.log.frames import FrameMarks
@@ -198,7 +198,7 @@ class CommitWriter:
         try:
             clock_us = self._clock_and_entropy.clock_us
             self._state = trimmed(self._log, self._state, TrimBounds(), clock_us)
-            self._floor = delete_commits(self._log, self._state, self._floor)
+            self._floor = delete_commits(self._log, self._state, self._floor, DELETED_COMMITS_MAX)
         except CecError as error:
             _log.warning("%s is not kept small: %s", self.folder.path, error)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import NamedTuple
 
 import pyarrow.compute as pc
@@ -133,14 +134,14 @@ def saved_by(store: Store, state: QueueState, name: str) -> tuple[int, ...]:
 
 def check_is_there(path: str, state: QueueState, name: str, saved: tuple[int, ...]) -> None:
     """Raises :class:`OutOfRange` where records that a consumer needs or had are gone."""
-    ahead = [n for n, end in enumerate(state.commit.ends) if saved[n] > end]
-    for n in ahead:
-        raise OutOfRange(
-            f"{path}: consumer {name!r} has received records of partition {n} up to {saved[n]}, "
-            f"and the queue has them up to {state.commit.ends[n]}: an older copy of the queue was "
-            "put back. Drop the consumer and register it anew"
-        )
-    for n, (needed, oldest) in enumerate(zip(saved, state.commit.starts, strict=True)):
+    for n, (received, end) in enumerate(zip_longest(saved, state.commit.ends, fillvalue=0)):
+        if received > end:
+            raise OutOfRange(
+                f"{path}: consumer {name!r} has received records of partition {n} up to "
+                f"{received}, and the queue has them up to {end}: an older copy of the queue was "
+                "put back. Drop the consumer and register it anew"
+            )
+    for n, (needed, oldest) in enumerate(zip(saved, state.commit.starts, strict=False)):
         if needed < oldest:
             raise OutOfRange(
                 f"{path}: consumer {name!r} needs records of partition {n} from {needed} on, and "

@@ -5,10 +5,13 @@ docs/format.md §11. The grace period is for readers that began before, and for 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import logging
+from collections.abc import Iterable, Iterator, Mapping
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
+from cec_store.errors import CorruptLog
 from cec_store.format.frame import SEGMENT_HEADER_BYTES, BadHeader, decode_segment_header
 from cec_store.ledger.ages import GRACE_US, store_now_us
 from cec_store.ledger.queue_state import QueueState
@@ -16,12 +19,39 @@ from cec_store.ledger.reference_log import ReferenceLog
 from cec_store.storage.names import DATA_FOLDER, LOG_FOLDER, commit_object_name
 from cec_store.storage.stores.store import Store
 
+DELETED_COMMITS_MAX = 256
+"""Old commits that a writer deletes at a time, beside its work: four times as many as it makes."""
+_WALKED_COMMITS_MAX = 256
+_log = logging.getLogger(__name__)
+
+
+def sweep_earlier(log: ReferenceLog, state: QueueState, every: int) -> None:
+    """Delete what was taken away a grace period ago by commits behind which ``state`` was opened.
+
+    It does not know of all of that. Looks at the commits that were younger at the look before, as
+    somebody looks every so many commits, and at no more than ``_WALKED_COMMITS_MAX``. What is left
+    goes with the commits (:func:`delete_commits`).
+    """
+    last_look = max(state.floor, state.number - state.number % every - every)
+    since_us = log.made_us(last_look) - GRACE_US if last_look > 0 else 0
+    old_us = store_now_us(log.store) - GRACE_US
+    young: list[int] = []
+    old: list[int] = []
+    for number in range(state.number, max(state.floor, state.number - _WALKED_COMMITS_MAX), -1):
+        made_us = log.made_us(number)
+        if made_us < since_us:
+            break
+        (old if made_us <= old_us else young).append(number)
+    if old:
+        needed = state.files() | _removed_by(log, young, state.floor)
+        log.store.delete(_objects(_removed_by(log, old, state.floor) - needed))
+
 
 def sweep_gone(log: ReferenceLog, state: QueueState, after: int) -> int:
     """Delete what merges and trims behind commit ``after`` took away a grace period ago.
 
-    Returns the last commit whose objects are all deleted. A state that was opened by a
-    commit that says all does not know what was taken away before: that is left to :func:`rubbish`.
+    Returns the last commit whose objects are all deleted. What was taken away before a state was
+    opened, it does not know: see :func:`sweep_earlier`.
     """
     swept = after
     numbers = sorted({n for n in state.gone.column("removed_at").to_pylist() if n > after})
@@ -29,21 +59,28 @@ def sweep_gone(log: ReferenceLog, state: QueueState, after: int) -> int:
     for number in numbers:
         if log.made_us(number) > older_than_us:
             break
+        is_later = pc.greater(state.gone.column("removed_at"), number)
         rows = state.gone.filter(pc.equal(state.gone.column("removed_at"), number))
-        files = rows.column("file")
-        # A file may hold several segments, of which some still count. Commits go when they are old.
-        is_needed = pc.is_in(files, value_set=state.live.column("file"))
-        is_kept = pc.or_(is_needed, pc.starts_with(files, f"{LOG_FOLDER}/"))
-        log.store.delete(files.filter(pc.invert(is_kept)).unique().to_pylist())
+        # A file may hold several segments, of which some still count, or did lately.
+        needed = {*_files(state.live), *_files(state.gone.filter(is_later))}
+        log.store.delete(_objects(_files(rows) - needed))
         swept = number
     return swept
 
 
-def delete_commits(log: ReferenceLog, state: QueueState, done: int = 0) -> int:
+def delete_commits(
+    log: ReferenceLog, state: QueueState, done: int = 0, most: int | None = None
+) -> int:
     """Delete the commits before the last one that says all there is, but for commit 0.
 
-    Those stay whose inline frames count, or counted after that one. All stay until it is older than
-    the grace period. Returns its number; ``done``, what this returned before, as long as it is not.
+    Before them goes what they took away, which no state behind knows. Those stay whose inline
+    frames count, or counted after that one. All stay until it is older than the grace period.
+
+    Args:
+        done: What this returned before.
+        most: Commits to be deleted now, as each is read for it; all by default.
+
+    Returns that one's number once all before it are deleted; else ``done``.
 
     Raises:
         CorruptLog: that one is missing or damaged.
@@ -51,11 +88,39 @@ def delete_commits(log: ReferenceLog, state: QueueState, done: int = 0) -> int:
     floor = state.floor
     if floor <= done or log.made_us(floor) > store_now_us(log.store) - GRACE_US:
         return done
-    if log.commit(floor).since is not None:  # else it would not have fitted into a frame
-        old = (commit_object_name(number) for number in log.numbers_below(floor) if number)
-        kept = state.files()
-        log.store.delete(name for name in old if name not in kept)
-    return floor
+    if log.commit(floor).since is None:  # it would not have fitted into a frame
+        return floor
+    kept = state.files()
+    old = [n for n in log.numbers_below(floor) if n and commit_object_name(n) not in kept]
+    if old:
+        # What counted at the floor may be read by who began within the grace period.
+        needed = kept | _files(log.at(floor).live)
+        log.store.delete(_objects(_removed_by(log, old[:most], floor) - needed))
+        log.store.delete(map(commit_object_name, old[:most]))
+    return floor if most is None or len(old) <= most else done
+
+
+def _removed_by(log: ReferenceLog, numbers: Iterable[int], floor: int) -> set[str]:
+    """Return the files of which these commits took segments away."""
+    files: set[str] = set()
+    for number in numbers:
+        try:
+            commit = log.kept(number, floor)
+        except CorruptLog as error:  # what it took away is found as rubbish
+            _log.warning("what an old commit took away is left to a clean-up: %s", error)
+            continue
+        if commit is not None:
+            files |= _files(commit.segments.filter(commit.segments.column("removed")))
+    return files
+
+
+def _files(segments: pa.Table | pa.RecordBatch) -> set[str]:
+    return set(segments.column("file").to_pylist())
+
+
+def _objects(files: Iterable[str]) -> list[str]:
+    """Return the names of those that are no commits, which go when they are old."""
+    return sorted(name for name in files if not name.startswith(f"{LOG_FOLDER}/"))
 
 
 def counted_at(log: ReferenceLog, state: QueueState, moment_us: int) -> set[str]:
@@ -77,7 +142,7 @@ def counted_at(log: ReferenceLog, state: QueueState, moment_us: int) -> set[str]
     counted = log.kept_at(low, state.floor)
     if counted is None:  # deleted by somebody else, a moment later than this one
         counted = log.at(state.floor)
-    return set(counted.live.column("file").to_pylist())
+    return _files(counted.live)
 
 
 def rubbish(store: Store, state: QueueState, older_than_us: int) -> Iterator[tuple[str, int]]:
@@ -86,7 +151,7 @@ def rubbish(store: Store, state: QueueState, older_than_us: int) -> Iterator[tup
     Yields names, and when each was made by the store's clock. Lists every folder there. What has no
     sound header is not ours, and stays.
     """
-    named = set(state.live.column("file").to_pylist())
+    named = _files(state.live)
     for name, _ in data_objects(store):
         if name not in named:
             made_us = _made_us(store, name)
@@ -112,7 +177,7 @@ def perhaps_named(log: ReferenceLog, state: QueueState, made_us: Mapping[str, in
         commit = log.kept(number, state.floor)
         if commit is None:
             break
-        left.difference_update(commit.segments.column("file").to_pylist())
+        left -= _files(commit.segments)
         if log.made_us(number) < oldest_us:
             break
     return left

@@ -18,7 +18,7 @@ from cec_store.storage.stores.by_url import store_at
 from cec_store.storage.stores.retrying import Retries
 from cec_store.storage.stores.store import Entry, Store
 from support.runs.counts import crash_cases
-from support.stores.faulty_proxy import FAULTS, FaultyProxy, proxy_to
+from support.stores.faulty_proxy import FAULTS, UNKNOWN, FaultyProxy, Request, proxy_to
 from support.stores.s3_server import BUCKET, options_of
 
 RETRIES = Retries(attempts=4, first_pause_s=0.01, pause_s_max=0.02)
@@ -132,6 +132,27 @@ def test_what_goes_on_failing_is_a_typed_error_after_a_bounded_number_of_request
     # What became of them is nothing, or all of it.
     for entry in sound.list("there"):
         assert entry.size == len(DATA)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_objects_are_deleted_one_by_one_where_a_server_deletes_no_several_at_once(
+    count: int, s3_address: str, proxy: FaultyProxy
+) -> None:
+    """As Google's storage does, asked as S3."""
+    store, sound = stores(s3_address, proxy)
+    names = [f"there/{number}" for number in range(count)]
+
+    def is_of_many(request: Request) -> bool:
+        return request.kind == "delete" and request.path.strip("/") == BUCKET
+
+    proxy.expect(lambda number, request: UNKNOWN if is_of_many(request) else "")
+    for asked in (1, 0):  # for the second time it is known
+        for name in names:
+            sound.create(name, [DATA])
+        proxy.expect(proxy.decide)
+        store.delete([*names, "there/none"])
+        assert sound.list("there") == []
+        assert proxy.counts() == {"delete": asked + count + 1}
 
 
 def test_it_is_said_that_a_create_may_have_been_made(s3_address: str, proxy: FaultyProxy) -> None:

@@ -204,11 +204,11 @@ class PartitionedQueue:
     def merge(self) -> int:
         """Put small neighbours together; returns how many segments have gone into others.
 
-        An append does this by itself now and then.
+        An append does this by itself now and then. What was taken away a day ago is deleted.
 
         Raises:
             ReadOnly: opened for reading.
-            CorruptLog: one of them is damaged; it stays.
+            CorruptLog: one of them is damaged; it stays, and the others are merged.
         """
         self._writing()
         self._state, count = self._upkeep.merge(self._state)

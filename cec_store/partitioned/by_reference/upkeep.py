@@ -13,7 +13,7 @@ from collections.abc import Callable
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cec_store.errors import CecError
+from cec_store.errors import CecError, CorruptLog
 from cec_store.format.by_reference.commit_body import segments_of
 from cec_store.format.by_reference.commits import ReferenceObject
 from cec_store.format.schema import RecordSchema
@@ -30,10 +30,12 @@ from cec_store.ledger.reference_commits import (
 from cec_store.ledger.reference_log import ReferenceLog
 from cec_store.ledger.reference_trims import TrimBounds, trimmed
 from cec_store.ledger.sweeping import (
+    DELETED_COMMITS_MAX,
     counted_at,
     delete_commits,
     perhaps_named,
     rubbish,
+    sweep_earlier,
     sweep_gone,
 )
 from cec_store.partitioned.by_reference.merging import MERGED_BYTES, merged, merges_of
@@ -53,8 +55,8 @@ class Upkeep:
         self._log = log
         self._schema = schema
         self._clock_us = clock_us
-        self._swept = 0
-        """Commits whose removed objects are deleted."""
+        self._swept: int | None = None
+        """Commits whose removed objects are deleted; None before the first look."""
         self._floor = 0
         """Number of the commit before which the others are deleted."""
 
@@ -63,32 +65,53 @@ class Upkeep:
 
         A :class:`CecError` on the way is logged and not raised.
         """
+        if before.number // _EVERY == after.number // _EVERY:
+            return after
         state = after
-        if before.number // _EVERY != after.number // _EVERY:
+        for step in (self._trimmed, self._merged, self._without_old_commits):
             try:
-                state = self.trim(state, TrimBounds())
-                state, _ = self.merge(state, bytes_max=MERGED_BYTES)
-                self._delete_commits(state)
-            except CecError as error:
+                state = step(state)
+            except CecError as error:  # as where a segment is damaged: the next step goes on
                 _log.warning("%s is not kept small: %s", self._store.url, error)
         return state
 
-    def merge(self, state: QueueState, bytes_max: int | None = None) -> tuple[QueueState, int]:
+    def _trimmed(self, state: QueueState) -> QueueState:
+        return self.trim(state, TrimBounds())
+
+    def _merged(self, state: QueueState) -> QueueState:
+        return self._merge(state, MERGED_BYTES)[0]
+
+    def _without_old_commits(self, state: QueueState) -> QueueState:
+        self._delete_commits(state, DELETED_COMMITS_MAX)
+        return state
+
+    def merge(self, state: QueueState) -> tuple[QueueState, int]:
         """Put small neighbours together; also how many segments have gone into others.
 
-        ``bytes_max``: stop once so much was read.
-
         Raises:
-            CorruptLog: one of them is damaged; it stays.
+            CorruptLog: one of them is damaged; it stays, and the others are merged.
         """
+        state, count = self._merge(state)
+        self._sweep_gone(state)
+        return state, count
+
+    def _merge(self, state: QueueState, bytes_max: int | None = None) -> tuple[QueueState, int]:
+        """Do so, and stop once ``bytes_max`` bytes were read."""
         state = self._log.refresh(state)
         query, count, read_bytes = f"merge-{secrets.token_hex(8)}", 0, 0
+        damage: CorruptLog | None = None
         for segments in list(merges_of(state)):
             if bytes_max is not None and read_bytes >= bytes_max:
                 break
-            state, is_merged = self._merge_one(state, segments, query)
+            try:
+                state, is_merged = self._merge_one(state, segments, query)
+            except CorruptLog as error:
+                damage = damage or error
+                continue
             count += segments.num_rows if is_merged else 0
             read_bytes += pc.sum(segments.column("bytes")).as_py()
+        if damage is not None:
+            raise damage
         return state, count
 
     def _merge_one(
@@ -114,7 +137,9 @@ class Upkeep:
         return state
 
     def _sweep_gone(self, state: QueueState) -> None:
-        self._swept = sweep_gone(self._log, state, self._swept)
+        if self._swept is None:
+            sweep_earlier(self._log, state, _EVERY)
+        self._swept = sweep_gone(self._log, state, self._swept or 0)
 
     def clean(self, state: QueueState) -> tuple[QueueState, list[str]]:
         """Delete what writers that died have left, and what was taken away; also the names."""
@@ -130,5 +155,5 @@ class Upkeep:
         self._delete_commits(state)
         return state, names
 
-    def _delete_commits(self, state: QueueState) -> None:
-        self._floor = delete_commits(self._log, state, self._floor)
+    def _delete_commits(self, state: QueueState, most: int | None = None) -> None:
+        self._floor = delete_commits(self._log, state, self._floor, most)

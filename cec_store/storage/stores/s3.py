@@ -77,6 +77,8 @@ class S3FileSystem(CreatingFileSystem):
             raise too_old("botocore", self.extra)
         # Whoever asks for the store tries again, and has to know of each attempt.
         self.calls.retries = 1
+        self._deletes_many = True
+        """False once it has said that it does not: so Google's storage, asked as S3."""
 
     @classmethod
     def address(cls, url: str, given: Options) -> tuple[str, Options]:
@@ -137,10 +139,26 @@ class S3FileSystem(CreatingFileSystem):
         # Not by `rm`, which passes over what could not be deleted.
         left = iter(paths)
         while some := [self.calls.split_path(path)[:2] for path in islice(left, _DELETES_MAX)]:
-            keys = {"Objects": [{"Key": key} for _, key in some], "Quiet": True}
-            out = self.calls.call_s3("delete_objects", Bucket=some[0][0], Delete=keys)
-            if refused := out.get("Errors"):
-                raise _Refused(refused[0])
+            bucket, keys = some[0][0], [key for _, key in some]
+            if self._deletes_many and not self._delete_together(bucket, keys):
+                self._deletes_many = False
+            if not self._deletes_many:
+                for key in keys:
+                    with suppress(FileNotFoundError):  # which Amazon's never says
+                        self.calls.call_s3("delete_object", Bucket=bucket, Key=key)
+
+    def _delete_together(self, bucket: str, keys: Sequence[str]) -> bool:
+        """Delete these by one request; return False where a server has none for several objects."""
+        asked = {"Objects": [{"Key": key} for key in keys], "Quiet": True}
+        try:
+            out = self.calls.call_s3("delete_objects", Bucket=bucket, Delete=asked)
+        except OSError as error:
+            if _answer(error.__cause__ or error)[0] != "NotImplemented":
+                raise
+            return False
+        if refused := out.get("Errors"):
+            raise _Refused(refused[0])
+        return True
 
     def failure_of(self, error: BaseException) -> Failure:
         code, status = _answer(error)

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -205,22 +206,28 @@ def test_old_commits_are_deleted_by_the_jvm_and_who_slept_there_goes_on(tmp_path
 
 
 def test_the_jvm_keeps_old_commits_whose_rows_count(tmp_path: Path) -> None:
-    """Those of commits 7 and 4,000 do; those of 100 were merged after the last that says all."""
+    """Those of commits 7 and 4,000 do; those of 100 were merged after the last that says all.
+
+    So were those of an object of three; another's were merged before it, and go with the commits.
+    """
     store = AgedObjects()
-    log, merge_at = ReferenceLog(store), FLOOR + 3
+    log, files = ReferenceLog(store), [f"data/q/{number}.seg" for number in (50, 60, 70)]
+    merges = {
+        200: merge_of(files[0]), FLOOR + 3: merge_of(commit_object_name(100)),
+        FLOOR + 4: merge_of(files[1]),
+    }  # fmt: skip
     state = log.make(making(SCHEMA, 1, {}, 1))
     while state.number < COMMITS:
         number = state.number + 1
-        made = (
-            inline if number in (7, 100, 4_000) else merge_of_100 if number == merge_at else plain
-        )
+        made = inline if number in (7, 100, 4_000) else merges.get(number, plain)
         state = log.add(state, made)
-    write_old(tmp_path / "q", store.held)
+    write_old(tmp_path / "q", {**store.held, **dict.fromkeys(files, b"rows")})
     said = run_jvm("deleteOldCommits", path=tmp_path / "q")
     assert said == {"before": FLOOR, "number": COMMITS}
     names = [path.name for path in (tmp_path / "q").rglob("*.commit")]
     left = sorted(number for name in names if (number := commit_number_of(name)) is not None)
     assert left == [0, 7, 100, 4_000, *range(FLOOR, COMMITS + 1)]
+    assert [(tmp_path / "q" / file).exists() for file in files] == [False, True, True]
     opened = ReferenceLog(LocalStore(tmp_path / "q")).open()
     assert opened.live.drop_columns("added").equals(state.live.drop_columns("added"))
 
@@ -239,11 +246,16 @@ def inline(now: QueueState) -> ReferenceObject | None:
     return None if made is None else replace(made, inline=[finished[1]])
 
 
-def merge_of_100(now: QueueState) -> ReferenceObject | None:
-    (row,) = (row for row in now.live.to_pylist() if row["file"] == commit_object_name(100))
-    gone = pa.Table.from_pylist([row], now.live.schema)
-    del row["added"]
-    return merge_after(now, gone, [{**row, "file": "data/merge/0/1.seg"}], 7)
+def merge_of(file: str) -> Callable[[QueueState], ReferenceObject | None]:
+    """Return what puts another object in the place of this one."""
+
+    def merge(now: QueueState) -> ReferenceObject | None:
+        (row,) = (row for row in now.live.to_pylist() if row["file"] == file)
+        gone = pa.Table.from_pylist([row], now.live.schema)
+        del row["added"]
+        return merge_after(now, gone, [{**row, "file": f"data/merge/{now.number}/1.seg"}], 7)
+
+    return merge
 
 
 @pytest.mark.parametrize("count", [3, 4, 64, 70])

@@ -164,10 +164,10 @@ def test_null_structs_of_many_fields_are_written(spark: Any, tmp_path: Path) -> 
 
 
 def test_a_write_without_rows_makes_the_queue(spark: Any, tmp_path: Path) -> None:
-    writer(frame(spark).where("n < 0"), retention=" 48 H").save(str(tmp_path / "q"))
+    writer(frame(spark).where("n < 0"), retention=" 168 H").save(str(tmp_path / "q"))
     queue = queue_at(tmp_path / "q")
     assert (queue.ends(), queue.state.number) == ({0: 0}, 0)
-    assert queue.state.commit.settings == {"retention": "2d"}
+    assert queue.state.commit.settings == {"retention": "7d"}
     writer(frame(spark, parts=3)).save(str(tmp_path / "q"))
     assert sum(queue_at(tmp_path / "q").ends().values()) == 1000
     assert len(queue_at(tmp_path / "q").ends()) == 3

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 import cec_store
 from cec_store.connectors import spark as cec_spark
@@ -166,6 +167,17 @@ def test_a_consumer_needs_nothing_that_its_query_has_done(spark: Any, tmp_path: 
     write(path, 200, 100)
     found = drain(spark, path, tmp_path / "c", **options)
     assert sorted(n for batch in found for n in batch) == list(range(200, 300))
+
+
+@pytest.mark.parametrize("name", ["c" * 101, "a.", "-a", "a/b"])
+def test_a_consumer_has_a_name_that_python_knows(spark: Any, tmp_path: Path, name: str) -> None:
+    path = tmp_path / "q"
+    write(path, 0, 10)
+    options = {"startingOffsets": "earliest", "consumer": name}
+    said = refused(lambda: drain(spark, path, tmp_path / "c", **options))
+    assert "a name is 1 to 100 of" in said
+    with open_queue(path, "a", partitions=2) as queue:
+        assert queue.consumers() == []
 
 
 def test_progress_tells_how_far_behind_a_query_is(spark: Any, tmp_path: Path) -> None:

@@ -105,6 +105,25 @@ def test_the_sink_trims_merges_and_sweeps_now_and_then_as_the_queue_says(
         assert each["least_us"] < time.time_ns() // 1000 - DAY_US < each["greatest_us"]
 
 
+def test_a_damaged_segment_keeps_the_sink_from_merging_no_others(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_into_objects(monkeypatch)
+    path = tmp_path / "q"
+    with cec_store.open_queue(path, "a", schema=SCHEMA, partitions=2) as queue:
+        for number in range(62):
+            append(queue, 10 * number)
+    damaged = path / queue_at(path).state.segments_of(0)["file"][0].as_py()
+    data = bytearray(damaged.read_bytes())
+    data[-1] ^= 1
+    damaged.write_bytes(data)
+    while queue_at(path).state.number < 64:
+        write(spark, path, 0)
+    counts = [queue_at(path).state.segments_of(number).num_rows for number in range(2)]
+    assert counts[0] > 20 > counts[1]
+    assert len([*path.glob("data/merge-*/**/*.seg")]) == 1
+
+
 def test_progress_tells_what_was_written_and_what_was_passed_over(
     spark: Any, tmp_path: Path
 ) -> None:

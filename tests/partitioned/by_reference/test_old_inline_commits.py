@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,12 +19,18 @@ from cec_store.ledger import queue_state
 from cec_store.ledger.ages import GRACE_US
 from cec_store.ledger.queue_state import QueueState
 from cec_store.ledger.reference_log import ReferenceLog
-from cec_store.ledger.sweeping import delete_commits
+from cec_store.ledger.sweeping import delete_commits, sweep_gone
 from cec_store.partitioned.by_reference import reference_writer, upkeep
 from cec_store.partitioned.by_reference.commit_search import CommitSearch
 from cec_store.partitioned.by_reference.earlier import state_at
-from cec_store.storage.names import LOG_FOLDER, commit_number_of, commit_object_name
+from cec_store.storage.names import (
+    DATA_FOLDER,
+    LOG_FOLDER,
+    commit_number_of,
+    commit_object_name,
+)
 from cec_store.storage.stores.by_url import store_at
+from support.places.commits_in_memory import AgedObjects, made, row
 from support.places.commits_in_memory import Clock as Uptime
 from support.runs.counts import crash_count
 from support.stores.clocked import ClockedStore
@@ -63,6 +70,11 @@ class World:
     def commits(self) -> list[int]:
         names = [path.name for path in (self.path / LOG_FOLDER).rglob("*.commit")]
         return sorted(number for name in names if (number := commit_number_of(name)) is not None)
+
+    def objects(self) -> set[str]:
+        """Names of those that are no commits."""
+        below = (self.path / DATA_FOLDER).rglob("*.seg")
+        return {str(path.relative_to(self.path)) for path in below}
 
     def inline(self, state: QueueState) -> set[int]:
         """Numbers of commits whose rows count."""
@@ -265,3 +277,45 @@ def cut_off_cleaning_up(world: World, chance: random.Random) -> None:
         name = commit_object_name(number)
         if name not in named and chance.random() < 0.3:
             world.store.delete([name])
+
+
+def test_what_old_commits_took_away_goes_with_them(world: World) -> None:
+    """Also where nobody has seen it go, who has the queue open now."""
+    for count in (4, 2, 2):
+        merge_first(world, count)
+    queue = world.opened()
+    while queue.commit_number < 66:
+        world.append(queue)
+    world.now_us += 2 * GRACE_US
+    state = world.log.open()
+    counted = {file for file in state.live["file"].to_pylist() if file.startswith(DATA_FOLDER)}
+    assert len(counted) == PARTITIONS < len(world.objects())
+    left = len(world.commits())
+    while (done := delete_commits(world.log, state, most=5)) != 64:
+        assert done == 0
+        assert left - 5 <= (left := len(world.commits()))
+        assert world.rows() == world.appended
+    assert world.objects() == counted
+    assert world.rows() == world.appended
+
+
+def test_an_object_stays_for_the_grace_period_of_its_last_segment() -> None:
+    """A task of Spark's writes segments of several partitions into one."""
+    store, name = AgedObjects(), f"{DATA_FOLDER}/q/1/0-a.seg"
+    for number, made_us in ((5, 0), (6, GRACE_US)):
+        store.held[commit_object_name(number)] = b""
+        store.made[commit_object_name(number)] = made_us
+    store.held[name] = b""
+    first = made(ReferenceLog(store))
+    rows = [
+        {**row(5, 0, 5, file=name), "removed_at": 5},
+        {**row(6, 5, 6, file=name), "removed_at": 6},
+    ]
+    gone = pa.Table.from_pylist(rows, first.gone.schema)
+    state = replace(first, number=6, live=first.live, gone=gone)
+    store.now_us = GRACE_US + 1
+    assert sweep_gone(ReferenceLog(store), state, 0) == 5
+    assert name in store.held
+    store.now_us = 2 * GRACE_US
+    assert sweep_gone(ReferenceLog(store), state, 5) == 6
+    assert name not in store.held

@@ -19,6 +19,9 @@ from cec_store import (
 )
 from cec_store.errors import CorruptLog, Fenced, OutOfRange, QueueReplaced
 from cec_store.format.schema import RecordSchema
+from cec_store.ledger.queue_state import QueueState
+from cec_store.ledger.reference_commits import making
+from cec_store.ledger.registrations import check_is_there
 from cec_store.partitioned.by_reference.partitioned_consumer import PartitionedConsumer
 from cec_store.partitioned.by_reference.reference_queue import ReferenceQueue
 from cec_store.partitioned.read_options import parse
@@ -247,3 +250,11 @@ def test_a_query_needs_nothing_that_it_has_done(tmp_path: Path) -> None:
     assert again.next_end(position, takes_all=True) == position
     (consumer,) = queue.consumers()
     assert consumer.lag_records == 0
+
+
+def test_what_was_received_of_partitions_that_are_not_there_is_an_older_copy() -> None:
+    """The copy was made before there were three."""
+    state = QueueState.of([making(SCHEMA, 2, {}, 1)])
+    with pytest.raises(OutOfRange, match="partition 2 up to 5, and the queue has them up to 0: an"):
+        check_is_there("q", state, "hourly", (0, 0, 5))
+    check_is_there("q", state, "hourly", (0, 0, 0))

@@ -347,6 +347,45 @@ def test_a_damaged_segment_is_not_merged_away(
     assert "is not kept small" in caplog.text
 
 
+def test_a_damaged_segment_keeps_no_other_from_being_merged(
+    tmp_path: Path, clock: Clock, objects: None
+) -> None:
+    queue = opened(tmp_path, clock)
+    appended(queue, 0, 40)
+    first = ReferenceLog(store_at(tmp_path)).open().segments_of(0)["file"][0].as_py()
+    data = bytearray((tmp_path / first).read_bytes())
+    data[-1] ^= 1
+    (tmp_path / first).write_bytes(data)
+    appended(queue, 800, 30)  # the 64th commit among them
+    live = ReferenceLog(store_at(tmp_path)).open()
+    counts = [live.segments_of(number).num_rows for number in range(3)]
+    assert counts[0] > 60 > 10 > max(counts[1:])
+
+
+def test_who_opens_a_queue_anew_deletes_what_others_took_away(
+    tmp_path: Path, clock: Clock, objects: None
+) -> None:
+    """A process for each batch, each of which only knows what is there."""
+    removed: set[str] = set()
+    for number in range(64):
+        queue = opened(tmp_path, clock)
+        appended(queue, 20 * number, 1)
+        if number % 5 == 3:
+            before = files(tmp_path)
+            queue.merge()
+            removed |= before - set(
+                ReferenceLog(store_at(tmp_path)).open().live["file"].to_pylist()
+            )
+        clock.now_us += GRACE_US // 8
+    before = rows(tmp_path)
+    assert len(removed) > 100
+    assert len(removed & files(tmp_path)) < len(removed) / 2
+    clock.now_us += 2 * GRACE_US
+    opened(tmp_path, clock).trim()
+    assert not removed & files(tmp_path)
+    assert rows(tmp_path) == before
+
+
 def test_upkeep_of_a_model(tmp_path: Path, clock: Clock, layout: str) -> None:
     """Whatever is done in whatever order, the queue holds what a list would."""
     random = np.random.default_rng(7)

@@ -19,7 +19,7 @@ from cec_store.storage.stores.fsspec_store import FsspecStore
 def deletes_commits_whose_rows_count() -> None:
     """All before the last one that says all go, once that is a day old."""
 
-    def delete(log: ReferenceLog, state: QueueState, done: int = 0) -> int:
+    def delete(log: ReferenceLog, state: QueueState, done: int = 0, most: int | None = None) -> int:
         floor, store = state.floor, log.store
         if floor <= done or log.made_us(floor) > sweeping.store_now_us(store) - sweeping.GRACE_US:
             return done

@@ -20,11 +20,14 @@ connection is closed instead. ``failed after``: passed on, and then answered 500
 on, and no answer. ``late``: no answer before the client gives up. ``torn``: half of the answer.
 ``twice``: passed on two times; the answer is the second one.
 """
+UNKNOWN = "unknown"
+"""Answered 501, and not passed on: this server has no such request."""
 LATE_S = 1.0
 _SAID = {
     "busy": (503, "SlowDown"),
     "conflict": (409, "ConditionalRequestConflict"),
     "failed after": (500, "InternalError"),
+    UNKNOWN: (501, "NotImplemented"),
 }
 _HOP = {"connection", "transfer-encoding", "keep-alive", "content-length"}
 

@@ -16,8 +16,11 @@ private[cecstore] object Names {
   private val CommitsPerFolder = 1000
   private val Folder = """\d{17}""".r
   private val Probe = """probe-[0-9a-f]{32}\.tmp""".r
+  private val Given = "[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?".r
   private val CommitName = """(\d{20})\.commit""".r
 
+  /** Whether a consumer or a writer may have this name. */
+  def isGiven(name: String): Boolean = Given.matches(name)
   def logFolder(number: Long): String = f"$LogFolder/${number / CommitsPerFolder}%017d"
   def commit(number: Long): String = f"${logFolder(number)}/$number%020d.commit"
   /** An object that shows what a store does, and is deleted at once. */

@@ -10,7 +10,7 @@ private[cecstore] object Retention {
   /** What all consumers have acknowledged as saved. */
   case object Consumers extends Retention { override def toString: String = "consumers" }
   /** What was written longer ago. */
-  final case class Time(us: Long) extends Retention { override def toString: String = shown(us, TimesUs) }
+  final case class Time(us: Long) extends Retention { override def toString: String = shown(us, TimesUs.tail) } // weeks as days
   /** What is more than so much, of each partition. */
   final case class Bytes(bytes: Long) extends Retention { override def toString: String = shown(bytes, BinarySizes) }
 

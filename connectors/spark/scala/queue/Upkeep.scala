@@ -13,26 +13,37 @@ import org.apache.spark.sql.cecstore.CecLogException
  */
 private[cecstore] final class Upkeep(log: ReferenceLog, clockUs: () => Long, merger: Merger) extends Logging {
   import log.store
-  /** Commits whose removed objects are deleted. */
-  private var swept = 0L
+  /** Commits whose removed objects are deleted; none before the first look. */
+  private var swept = Option.empty[Long]
+  /** Who opens a queue right behind a commit after which somebody should have looked does so: a truncation may not. */
+  private var isNew = true
   /** The commit before which the others are deleted. */
   private var floor = 0L
 
   /** What a writer does for the queue, every so many commits. What fails is logged: it is for the next one to do. */
-  def nowAndThen(before: QueueState, after: QueueState): QueueState =
-    if (before.number / Upkeep.Every == after.number / Upkeep.Every) after
-    else try {
-      val now = merge(trim(after))
-      if (now.floor > floor) floor = Sweeping.commits(log, now).getOrElse(floor)
-      now
-    } catch {
-      case NonFatal(e) => logWarning(s"cec: ${store.url} is not kept small: $e"); after
+  def nowAndThen(before: QueueState, after: QueueState): QueueState = {
+    val isCrossed = before.number / Upkeep.Every != after.number / Upkeep.Every
+    val isDue = isCrossed || isNew && after.number > Upkeep.Every && after.number % Upkeep.Every == 1
+    isNew = false
+    if (isDue) keepSmall(after) else after
+  }
+
+  private def keepSmall(after: QueueState): QueueState =
+    Seq[QueueState => QueueState](trim, merge, deleteCommits).foldLeft(after) { (now, step) =>
+      // One that fails, as where a segment is damaged, keeps the next from nothing.
+      try step(now) catch { case NonFatal(e) => logWarning(s"cec: ${store.url} is not kept small: $e"); now }
     }
+
+  private def deleteCommits(state: QueueState): QueueState = {
+    if (state.floor > floor) floor = Sweeping.commits(log, state).getOrElse(floor)
+    state
+  }
 
   private def trim(state: QueueState): QueueState = {
     // Looked at anew for each try: whoever has registered since comes first.
     val now = log.add(log.refresh(state))(Trims.after(store, _, clockUs()))
-    swept = Sweeping.gone(log, now, swept)
+    if (swept.isEmpty) Sweeping.earlier(log, now, Upkeep.Every)
+    swept = Some(Sweeping.gone(log, now, swept.getOrElse(0L)))
     now
   }
 
@@ -42,7 +53,9 @@ private[cecstore] final class Upkeep(log: ReferenceLog, clockUs: () => Long, mer
     val before = all.scanLeft(0L)((sum, piece) => sum + piece.map(_.bytes).sum)
     val pieces = all.zip(before).takeWhile { case (_, bytes) => bytes < merger.bytesMax }.map(_._1)
     val beganUs = clockUs()
-    if (pieces.isEmpty) state else replace(state, pieces.zip(merger.all(pieces)), beganUs)
+    val made = if (pieces.isEmpty) Nil else pieces.zip(merger.all(pieces)).collect { case (piece, Some(into)) => piece -> into }
+    if (made.size < pieces.size) logWarning(s"cec: ${store.url}: segments of ${pieces.size - made.size} merges are damaged, and stay")
+    if (made.isEmpty) state else replace(state, made, beganUs)
   }
 
   private def replace(state: QueueState, made: Seq[(IndexedSeq[Segment], Segment)], beganUs: Long): QueueState = {
@@ -63,8 +76,8 @@ private[cecstore] final class Upkeep(log: ReferenceLog, clockUs: () => Long, mer
 private[cecstore] trait Merger {
   /** How much it may be given at a time. */
   def bytesMax: Long
-  /** Makes one object of each of these, and returns what a commit says of them, in their order. */
-  def all(pieces: Seq[IndexedSeq[Segment]]): Seq[Segment]
+  /** Makes one object of each of these, and returns what a commit says of them, in their order; none of damaged ones. */
+  def all(pieces: Seq[IndexedSeq[Segment]]): Seq[Option[Segment]]
 }
 
 private[cecstore] object Upkeep {
@@ -73,7 +86,10 @@ private[cecstore] object Upkeep {
 }
 
 /** Objects that no commit names any more are deleted after a grace period. docs/format.md §11. */
-private[cecstore] object Sweeping {
+private[cecstore] object Sweeping extends Logging {
+  /** Old commits that a writer deletes at a time, beside its work: four times as many as it makes. */
+  private val CommitsMax = 256
+  private val WalkedMax = 256L
   /** How long an object stays that no commit names, or names no more: for readers that began before, and tasks at work. */
   val GraceUs = 86400000000L
   /** A writer that has taken longer by any clock of its own asks the store how old its objects are. */
@@ -102,31 +118,71 @@ private[cecstore] object Sweeping {
 
   /**
    * Delete the commits before the last one that says all there is, but for commit 0 and those whose inline frames count,
-   * or counted after that one: once that one is older than the grace period. Returns its number; none as long as it is not.
+   * or counted after that one: once that one is older than the grace period. Before them goes what they took away, which no
+   * state behind knows. Returns its number once all before it are deleted, for which each is read: so few at a time.
    */
-  def commits(log: ReferenceLog, state: QueueState): Option[Long] =
-    Option.when(state.floor > 0 && log.madeUs(state.floor) <= storeNowUs(log.store) - GraceUs) {
-      // Without it, what it would say did not fit into a frame.
-      if (log.kept(state.floor, 0).exists(_.since.nonEmpty)) {
-        val named = (state.live.iterator.map(_.segment.file) ++ state.gone.iterator.map(_.segment.file)).toSet
-        log.store.delete(log.numbersBelow(state.floor).map(Names.commit).filterNot(named))
-      }
-      state.floor
+  def commits(log: ReferenceLog, state: QueueState, most: Int = CommitsMax): Option[Long] =
+    if (state.floor == 0 || log.madeUs(state.floor) > storeNowUs(log.store) - GraceUs) None
+    // Without it, what it would say did not fit into a frame.
+    else log.kept(state.floor, 0).flatMap(_.since).fold(Option(state.floor)) { all =>
+      val kept = filesOf(state)
+      val old = log.numbersBelow(state.floor).filterNot(number => kept(Names.commit(number)))
+      val now = old.take(most)
+      // What counted at the floor may be read by who began within the grace period.
+      val needed = kept ++ all.segments.map(_.file)
+      log.store.delete(removedBy(log, now, state.floor).filterNot(file => needed(file) || isCommit(file)))
+      log.store.delete(now.map(Names.commit))
+      Option.when(now.size == old.size)(state.floor)
     }
+
+  /** The files of which these commits took segments away. */
+  private def removedBy(log: ReferenceLog, numbers: Seq[Long], floor: Long): Seq[String] = numbers.flatMap { number =>
+    try log.kept(number, floor).toSeq.flatMap(_.segments).filter(_.removed).map(_.file) catch {
+      case e: CecLogException =>
+        logWarning(s"cec: what an old commit took away is left to a clean-up: $e")
+        Nil
+    }
+  }.distinct
+
+  /** Commits go when they are old. */
+  private def isCommit(file: String): Boolean = file.startsWith(Names.LogFolder + "/")
+
+  /**
+   * Delete what was taken away a grace period ago by commits behind which `state` was opened: it does not know of all of
+   * that. Looks at the commits that were younger at the look before, as somebody looks every so many commits, and at no
+   * more than [[WalkedMax]]. What is left goes with the commits.
+   */
+  def earlier(log: ReferenceLog, state: QueueState, every: Long): Unit = {
+    val lastLook = math.max(state.floor, state.number - state.number % every - every)
+    val sinceUs = if (lastLook > 0) log.madeUs(lastLook) - GraceUs else 0L
+    val oldUs = storeNowUs(log.store) - GraceUs
+    val first = math.max(state.floor, state.number - WalkedMax)
+    val walked = Iterator.iterate(state.number)(_ - 1).takeWhile(_ > first).map(number => number -> log.madeUs(number))
+      .takeWhile { case (_, madeUs) => madeUs >= sinceUs }.toVector
+    val (old, young) = walked.partition { case (_, madeUs) => madeUs <= oldUs }
+    if (old.nonEmpty) {
+      val needed = filesOf(state) ++ removedBy(log, young.map(_._1), state.floor)
+      log.store.delete(removedBy(log, old.map(_._1), state.floor).filterNot(file => needed(file) || isCommit(file)))
+    }
+  }
+
+  private def filesOf(state: QueueState): Set[String] =
+    (state.live.iterator.map(_.segment.file) ++ state.gone.iterator.map(_.segment.file)).toSet
 
   /**
    * Delete what merges and trims behind commit `after` took away a grace period ago. Returns the last commit whose
-   * objects are all deleted. A state that was opened by a commit that says all does not know what was taken away before.
+   * objects are all deleted. What was taken away before a state was opened, it does not know: see [[earlier]].
    */
   def gone(log: ReferenceLog, state: QueueState, after: Long): Long = {
     val byCommit = state.gone.filter(_.removedAt > after).groupBy(_.removedAt)
-    // A file may hold several segments, of which some still count. Commits go when they are old.
+    // A file may hold several segments, of which some still count, or did lately.
     val live = state.live.map(_.segment.file).toSet
-    def isNeeded(file: String) = live(file) || file.startsWith(Names.LogFolder + "/")
+    val last = state.gone.groupMapReduce(_.segment.file)(_.removedAt)(math.max)
+    def isNeeded(file: String, number: Long) = live(file) || last(file) > number || isCommit(file)
     val olderThanUs = if (byCommit.isEmpty) 0L else storeNowUs(log.store) - GraceUs
     @tailrec def sweep(numbers: List[Long], swept: Long): Long = numbers match {
       case number :: rest if log.madeUs(number) <= olderThanUs =>
-        log.store.delete(byCommit(number).map(_.segment.file).distinct.filterNot(isNeeded))
+        log.store.delete(byCommit(number).map(_.segment.file).distinct.filterNot(isNeeded(_, number)))
         sweep(rest, number)
       case _ => swept
     }

@@ -1,7 +1,7 @@
 package org.apache.spark.sql.cecstore.source
 
 import org.apache.spark.sql.cecstore.columns.RecordFields
-import org.apache.spark.sql.cecstore.format.Format
+import org.apache.spark.sql.cecstore.format.{Format, RefusedOption}
 import org.apache.spark.sql.cecstore.queue.{Segment, Store}
 
 /** A queue that is a log itself, which is its own partition 0. docs/format.md §1. */
@@ -19,6 +19,6 @@ private[cecstore] final class PlainQueue(override val path: String, override val
   override def segments(partition: Int): IndexedSeq[Segment] = if (partition == 0) log.segments else IndexedSeq.empty
 
   override def consumer(name: String, start: Map[Int, Long], done: Map[Int, Long], failOnDataLoss: Boolean): Map[Int, Long] => Unit =
-    throw new UnsupportedOperationException(s"${store.url}: consumer=$name: consumers of a queue without partitions " +
+    throw new RefusedOption("consumer", s"${store.url}: consumer=$name: consumers of a queue without partitions " +
       "hold locks of its writer's machine: read it by format(\"cec_python\")")
 }

@@ -6,7 +6,7 @@ import org.apache.spark.internal.Logging
 import org.apache.spark.sql.cecstore.CecLogException
 import org.apache.spark.sql.cecstore.format.RefusedOption
 import org.apache.spark.sql.cecstore.queue.{Acknowledgement, LogObject, Operation, QueueState, ReferenceLog}
-import org.apache.spark.sql.cecstore.queue.{QueueReplaced, Registration, Store}
+import org.apache.spark.sql.cecstore.queue.{Names, QueueReplaced, Registration, Store}
 
 /** Records that a consumer needs are gone. */
 private[cecstore] final class ConsumerBehind(queue: String, consumer: String, what: String)
@@ -24,8 +24,8 @@ private[cecstore] final class ConsumerBehind(queue: String, consumer: String, wh
 private[cecstore] final class QueueConsumer(store: Store, name: String, start: Map[Int, Long], done: Map[Int, Long] = Map.empty) {
   import QueueConsumer._
 
-  if (!Store.isName(name)) throw new RefusedOption("consumer",
-    s"consumer=$name: a name is 1 to 100 of A–Z a–z 0–9 . _ -, and begins with a letter or a digit")
+  if (!Names.isGiven(name)) throw new RefusedOption("consumer",
+    s"consumer=$name: a name is 1 to 100 of A–Z a–z 0–9 . _ -, the first a letter or a digit and the last no dot")
   private val log = new ReferenceLog(store)
   private var state = registered(log.open())
   private val Registration(starts, first) = Registration.of(store, state, name)
@@ -84,13 +84,14 @@ private[cecstore] final class QueueConsumer(store: Store, name: String, start: M
   private def checkWhatIsNeeded(): Unit = {
     val oldest = state.commit.starts
     val ends = state.commit.ends
-    ends.indices.find(n => said.effectsSaved(n) > ends(n)).foreach { n =>
+    def end(n: Int): Long = ends.lift(n).getOrElse(0L)
+    said.effectsSaved.indices.find(n => said.effectsSaved(n) > end(n)).foreach { n =>
       throw new ConsumerBehind(store.url, name, s"consumer '$name' has received records of partition $n up to " +
-        s"${said.effectsSaved(n)}, and the queue has them up to ${ends(n)}: an older copy of the queue was put back. " +
+        s"${said.effectsSaved(n)}, and the queue has them up to ${end(n)}: an older copy of the queue was put back. " +
         "Drop the consumer and register it anew")
     }
     def needed(n: Int): Long = math.max(said.effectsSaved(n), done.getOrElse(n, 0L))
-    said.effectsSaved.indices.find(n => needed(n) < oldest(n)).foreach { n =>
+    oldest.indices.find(n => needed(n) < oldest(n)).foreach { n =>
       throw new ConsumerBehind(store.url, name, s"consumer '$name' needs records of partition $n from " +
         s"${needed(n)} on, and the oldest is ${oldest(n)}: they were deleted, as the queue's retention or " +
         "a trim said. Drop the consumer and register it anew")

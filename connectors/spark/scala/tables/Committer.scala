@@ -50,7 +50,7 @@ private[tables] final class Committer(store: Store, columns: StoredColumns, opti
 
   private def warnOfOtherRetention(): Unit = {
     val kept = state.commit.settings.getOrElse(Retention.Setting, "forever")
-    retention.filter(_ != kept).foreach { wanted =>
+    retention.filter(Retention.parse(_) != Retention.parse(kept)).foreach { wanted =>
       logWarning(s"cec: ${store.url}: its retention is $kept, not $wanted; change it by set_retention or " +
         "`cec-store consumers --retention`")
     }
@@ -72,7 +72,8 @@ private[tables] final class Committer(store: Store, columns: StoredColumns, opti
     var isNew = false
     var tries = 0
     if (segments.nonEmpty) {
-      state = commits.add(state) { now =>
+      // Else one that is an hour old would be a try by itself.
+      state = commits.add(commits.young(state)) { now =>
         isNew = !(isStream && now.commit.has(query, batch))
         if (isNew) {
           requireYoung(written)

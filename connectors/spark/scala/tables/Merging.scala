@@ -3,6 +3,8 @@ package org.apache.spark.sql.cecstore.tables
 import java.security.SecureRandom
 import org.apache.hadoop.fs.Path
 import org.apache.spark.SparkContext
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.cecstore.CecLogException
 import org.apache.spark.sql.cecstore.format._
 import org.apache.spark.sql.cecstore.queue._
 import org.apache.spark.sql.cecstore.source.SegmentFrames
@@ -16,15 +18,18 @@ import org.apache.spark.util.SerializableConfiguration
  * @param schemaMessage the queue's record schema, as SCHEMA frames have it
  */
 private[tables] final class Merging(path: String, singleWriter: Boolean, conf: SerializableConfiguration,
-    schemaMessage: Array[Byte]) extends Merger with Serializable {
+    schemaMessage: Array[Byte]) extends Merger with Serializable with Logging {
   private val query = f"merge-${Merging.random.nextLong()}%016x"
   private def context: SparkContext = SparkSession.active.sparkContext
 
   override def bytesMax: Long = Merges.MergedBytes * context.defaultParallelism
 
-  /** Raises where one of them is damaged. */
-  override def all(pieces: Seq[IndexedSeq[Segment]]): Seq[Segment] =
-    context.parallelize(pieces, math.min(pieces.size, context.defaultParallelism)).map(merged).collect().toSeq
+  override def all(pieces: Seq[IndexedSeq[Segment]]): Seq[Option[Segment]] =
+    context.parallelize(pieces, math.min(pieces.size, context.defaultParallelism)).map(mergedIfSound).collect().toSeq
+
+  /** A task that fails would take along what others have made, which no commit would name. */
+  private def mergedIfSound(segments: IndexedSeq[Segment]): Option[Segment] =
+    try Some(merged(segments)) catch { case e: CecLogException => logWarning(s"cec: not merged: $e"); None }
 
   private def merged(segments: IndexedSeq[Segment]): Segment = {
     val store = Store.at(new Path(path), conf.value, singleWriter)

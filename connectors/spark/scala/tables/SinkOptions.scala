@@ -2,7 +2,7 @@ package org.apache.spark.sql.cecstore.tables
 
 import java.util.Locale
 import org.apache.spark.sql.cecstore.format.RefusedOption
-import org.apache.spark.sql.cecstore.queue.Retention
+import org.apache.spark.sql.cecstore.queue.{Names => QueueNames, Retention}
 
 /** Who writes and which of its batches, where the caller says so. */
 private[tables] final case class Transaction(app: String, version: Long)
@@ -25,7 +25,6 @@ private[tables] object SinkOptions {
   private val SparksOwn = Set(Checkpoint, "queryname", "outputmode")
   private val (segmentBytesMin, segmentBytesDefault, segmentBytesMax) = (4L << 10, 64L << 20, 1L << 30)
   private val Digits = "[0-9]+".r
-  private val AppId = "[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?".r
 
   /**
    * Names may be in any case. Raises RefusedOption for an unknown name or a value that is not allowed.
@@ -70,7 +69,7 @@ private[tables] object SinkOptions {
     .getOrElse(refuse(name, s"$name is true or false, not '$text'"))
 
   private def transaction(app: Option[String], version: Option[String]): Option[Transaction] = {
-    val found = for (id <- app if AppId.matches(id); batch <- version.flatMap(number)) yield Transaction(id, batch)
+    val found = for (id <- app if QueueNames.isGiven(id); batch <- version.flatMap(number)) yield Transaction(id, batch)
     if (found.isEmpty && (app.nonEmpty || version.nonEmpty)) {
       def shown(given: Option[String]) = given.fold("None")(text => s"'$text'")
       refuse("txnAppId", "txnAppId (up to 100 letters, digits, '.', '_', '-') and txnVersion (the batch's id) " +

@@ -91,7 +91,7 @@ private[cecstore] object LogObjects {
   def deleteOld(words: Arguments): Programs.Result = {
     val store = new LocalStore(Paths.get(words.text("path")))
     val log = new ReferenceLog(store)
-    Map("before" -> Sweeping.commits(log, log.open()).getOrElse(0L), "number" -> log.open().number)
+    Map("before" -> Sweeping.commits(log, log.open(), Int.MaxValue).getOrElse(0L), "number" -> log.open().number)
   }
 
   /**
