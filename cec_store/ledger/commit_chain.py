@@ -36,12 +36,17 @@ class CommitChain(QueueChain):
         self._take(state)
 
     def _take(self, state: QueueState) -> None:
+        before = dict(vars(self))
         commits = InlineCommits.of(state, self.ledger.store.url)
         self._state, self._commits = state, commits
         self._segments: Sequence[int] = commits.numbers.tolist() or [state.number]
         for number in [n for n in self._readers if n < self._segments[0]]:
             del self._readers[number]
-        self._end = self._end_of(state)
+        try:
+            self._end = self._end_of(state)
+        except BaseException:
+            vars(self).update(before)  # the next look finds it again
+            raise
 
     def _end_of(self, state: QueueState) -> LogEnd:
         offset = state.commit.ends[0]

@@ -183,6 +183,8 @@ def consumer_states(store: Store, state: QueueState) -> list[PartitionedConsumer
         acknowledgement = acknowledged(store, state, name, first)
         received = starts if acknowledgement is None else of_all(acknowledgement.received, state)
         saved = starts if acknowledgement is None else of_all(acknowledgement.effects_saved, state)
+        # An older copy of the queue, put back beside its consumers, may have fewer partitions.
+        received, saved = (offsets[: len(state.commit.ends)] for offsets in (received, saved))
         ends = zip(state.commit.ends, received, strict=True)
         lag = sum(max(0, end - offset) for end, offset in ends)
         times = [unread_times(state, *partition) for partition in enumerate(received)]

@@ -26,6 +26,9 @@ _STORE_PAUSE_S = 0.5
 """Between two looks in a store, each of which is a request at least."""
 
 
+_Read = tuple[pa.RecordBatch | None, Offsets]
+
+
 class Following(Iterator[pa.RecordBatch], AsyncIterator[pa.RecordBatch]):
     """Arrow batches of all partitions in the order of the commits, without an end.
 
@@ -50,7 +53,7 @@ class Following(Iterator[pa.RecordBatch], AsyncIterator[pa.RecordBatch]):
         self._queue = queue
         self._stopped = Event()
         self._batches: Iterator[pa.RecordBatch] | None = None
-        self._reading: asyncio.Future[pa.RecordBatch | None] | None = None
+        self._reading: asyncio.Future[_Read] | None = None
         self._thread: ThreadPoolExecutor | None = None
         self.schema: pa.Schema = schema_of_rows(queue.schema, selection, queue.path)
         """Schema of every batch."""
@@ -59,6 +62,8 @@ class Following(Iterator[pa.RecordBatch], AsyncIterator[pa.RecordBatch]):
         self._selection = replace(selection, since=_moment(selection), from_moment=None)
         if last is not None:
             self._offsets = self._last(last)
+        self._delivered = dict(self._offsets)
+        """Next unread records as the caller has them: a thread may have read on."""
         self._pause_s = _PAUSE_S if queue.is_local else _STORE_PAUSE_S
 
     # -- where it begins ----------------------------------------------------------------------
@@ -153,20 +158,26 @@ class Following(Iterator[pa.RecordBatch], AsyncIterator[pa.RecordBatch]):
             OutOfRange: rows were trimmed before they were read.
             CorruptLog: damage; everything before it has been returned.
         """
+        for batch in self._available():
+            self._delivered = dict(self._offsets)
+            yield batch
+        self._delivered = dict(self._offsets)
+
+    def _available(self) -> Iterator[pa.RecordBatch]:
         self._queue.refresh()
         for step in self._queue.steps(self._offsets):
             for part in step:
                 for batch in self._rows(part, self._selection, self._offsets):
                     yield pa.RecordBatch.from_arrays(batch.columns, schema=self.schema)
 
-    def _next(self) -> pa.RecordBatch | None:
-        """Return the next batch; ``None`` where there is none now."""
+    def _next(self) -> _Read:
+        """Return the next batch, ``None`` where there is none now, and the offsets behind it."""
         if self._batches is None:
-            self._batches = self.available()
+            self._batches = self._available()
         batch = next(self._batches, None)
         if batch is None:
             self._batches = None
-        return batch
+        return batch, dict(self._offsets)
 
     @property
     def waits_for(self) -> str:
@@ -176,8 +187,8 @@ class Following(Iterator[pa.RecordBatch], AsyncIterator[pa.RecordBatch]):
     @property
     def cursor(self) -> str:
         """JSON text that names the next unread record of each partition, and the queue."""
-        behind = self._queue.behind(self._offsets)
-        return json.dumps(Positions(self._queue.queue_id, dict(self._offsets), behind).said())
+        behind = self._queue.behind(self._delivered)
+        return json.dumps(Positions(self._queue.queue_id, self._delivered, behind).said())
 
     def wait(self) -> bool:
         """Wait a moment; return False if it was stopped."""
@@ -185,7 +196,7 @@ class Following(Iterator[pa.RecordBatch], AsyncIterator[pa.RecordBatch]):
 
     def __next__(self) -> pa.RecordBatch:
         while not self._stopped.is_set():
-            batch = self._next()
+            batch, self._delivered = self._next()
             if batch is not None:
                 return batch
             self.wait()
@@ -198,8 +209,13 @@ class Following(Iterator[pa.RecordBatch], AsyncIterator[pa.RecordBatch]):
                 self._thread = self._thread or ThreadPoolExecutor(1, "cec-follow")
                 loop = asyncio.get_running_loop()
                 self._reading = loop.run_in_executor(self._thread, self._next)
-            # What was being read when a caller gave up is returned to the next one.
-            batch = await asyncio.shield(self._reading)
+            try:
+                batch, self._delivered = await asyncio.shield(self._reading)
+            except asyncio.CancelledError:
+                raise  # what is being read is returned to the next caller
+            except BaseException:
+                self._reading = None  # that one reads again
+                raise
             self._reading = None
             if batch is not None:
                 return batch

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from cec_store import (
     follow,
     open_queue,
 )
+from cec_store.errors import StoreUnreachable
 from support.contract.layouts import (
     MANY,
     MANY_IN_MEMORY,
@@ -192,6 +194,51 @@ def test_it_is_followed_by_a_loop_of_events(layout: Layout) -> None:
 
     with layout.open() as queue, following_of(layout) as following:
         assert asyncio.run(both(queue, following)) == [*range(7)]
+
+
+@every_layout(among=IN_PROCESS)
+def test_a_cursor_is_behind_the_rows_that_the_caller_has(layout: Layout) -> None:
+    """A thread may have read on for a caller that has given up."""
+
+    async def give_up(following: Following) -> None:
+        following_next = following._next
+
+        def slowly() -> Any:
+            time.sleep(0.1)
+            return following_next()
+
+        following._next = slowly  # type: ignore[method-assign]
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(anext(following), 0.02)
+        assert following._reading is not None
+        await following._reading
+
+    with layout.open() as queue, following_of(layout) as following:
+        before = following.cursor
+        queue.append([7])
+        asyncio.run(give_up(following))
+        assert following.cursor == before
+        with following_of(layout, resume=following.cursor) as other:
+            assert next(other).column("n").to_pylist() == [7]
+
+
+@every_layout(among=IN_PROCESS)
+def test_a_loop_of_events_goes_on_after_an_error(layout: Layout) -> None:
+    async def read(following: Following) -> list[int]:
+        refresh = following._queue.refresh
+        following._queue.refresh = unreachable  # type: ignore[method-assign]
+        with pytest.raises(StoreUnreachable):
+            await anext(following)
+        following._queue.refresh = refresh  # type: ignore[method-assign]
+        numbers: list[int] = (await anext(following)).column("n").to_pylist()
+        return numbers
+
+    def unreachable() -> None:
+        raise StoreUnreachable("it is away")
+
+    with layout.open() as queue, following_of(layout) as following:
+        queue.append([7])
+        assert asyncio.run(read(following)) == [7]
 
 
 STEPS = st.lists(

@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import pyarrow as pa
 import pytest
 
@@ -25,6 +26,7 @@ from cec_store import (
     ReadOnly,
     SchemaMismatch,
     StoreUnreachable,
+    follow,
     open_queue,
     read_queue,
 )
@@ -235,6 +237,20 @@ def test_the_bytes_are_those_of_the_format(url: str) -> None:
     assert [(h.prev_segment, h.prev_byte) for h in found] == [(1, before), (2, row["byte"])]
     assert states.commit(0).commit.settings["writer"]
     assert states.commit(3).commit.settings["writer"] == ""
+
+
+def test_a_follower_is_told_of_damage_at_each_look(url: str) -> None:
+    with opened(url) as queue, follow(url) as following:
+        queue.append(rows(1), sync=True)
+        assert next(following).column("n").to_pylist() == [1]
+        queue.append(rows(2), sync=True)
+        newest = ReferenceLog(store_at(url)).open().live.to_pylist()[-1]
+        data = bytearray(store_at(url).read(newest["file"]))
+        data[newest["byte"] + 8] ^= 1
+        fsspec.filesystem("memory").pipe_file(f"{url}/{newest['file']}", bytes(data))
+        for _ in range(2):
+            with pytest.raises(CorruptLog, match=newest["file"]):
+                next(following.available())
 
 
 # -- one writer -------------------------------------------------------------------------------

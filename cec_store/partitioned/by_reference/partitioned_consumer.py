@@ -33,18 +33,23 @@ from cec_store.storage.names import (
     acknowledgement_object_name,
     check_consumer_name,
 )
-from cec_store.values import Position
+from cec_store.values import Position, to_offset
 
 Places = Mapping[int, Position | int]
 """Next offsets by partition. A position names its queue, so that another queue refuses it."""
 
 
 def _offsets_of(places: Places, state: QueueState, path: str) -> dict[int, int]:
-    """Return plain offsets; raises :class:`QueueReplaced` for a position of another queue."""
+    """Return plain offsets.
+
+    Raises:
+        QueueReplaced: a position of another queue.
+        ValueError: not a whole number from 0 on.
+    """
     for place in places.values():
         if isinstance(place, Position):
             check_queue(place.queue, path, state.log_id.hex())
-    return {n: at.offset if isinstance(at, Position) else at for n, at in places.items()}
+    return {n: to_offset(at) for n, at in places.items()}
 
 
 def register_consumer(

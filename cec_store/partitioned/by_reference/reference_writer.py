@@ -101,7 +101,7 @@ class ReferenceWriter:
             else:
                 forget(self._store, files)
             raise
-        if (after.commit.query, after.commit.batch) != (query, batch):
+        if not is_tried:  # another process may have appended the same version meanwhile
             forget(self._store, files)
             return self._passed_over(after, query, batch)
         return after

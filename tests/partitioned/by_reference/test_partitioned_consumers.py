@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -258,3 +259,16 @@ def test_what_was_received_of_partitions_that_are_not_there_is_an_older_copy() -
     with pytest.raises(OutOfRange, match="partition 2 up to 5, and the queue has them up to 0: an"):
         check_is_there("q", state, "hourly", (0, 0, 5))
     check_is_there("q", state, "hourly", (0, 0, 0))
+
+
+def test_offsets_are_integers_of_any_kind_and_nothing_else(tmp_path: Path) -> None:
+    with open_queue(tmp_path / "q", "a", schema=SCHEMA, partitions=1) as queue:
+        queue.append(pa.table({"n": range(9)}))
+        consumer = queue.consumer("hourly", start={0: np.int64(5)})
+        for refused in (lambda: queue.consumer("other", start={0: 2.5}),
+                        lambda: consumer.acknowledge(effects_saved={0: 6.5})):  # fmt: skip
+            with pytest.raises(ValueError, match="not an offset"):
+                refused()
+        consumer.acknowledge(effects_saved={0: np.int64(6)})
+        [state] = queue.consumers()
+        assert (state.name, state.effects_saved) == ("hourly", (6,))

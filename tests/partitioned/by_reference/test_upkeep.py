@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -199,6 +200,26 @@ def test_of_two_merges_at_once_one_counts(tmp_path: Path, clock: Clock, layout: 
         assert not is_merged
     assert rows(tmp_path) == before
     assert not [name for name in files(tmp_path) if "merge-late" in name]
+
+
+def test_of_two_appends_of_one_version_the_later_leaves_nothing(
+    tmp_path: Path, clock: Clock, objects: None, monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    first, second, add = opened(tmp_path, clock), opened(tmp_path, clock), ReferenceLog.add
+    table = pa.table([["a", "b", "c"], [1, 2, 3]], schema=COLUMNS)
+
+    def added(log: ReferenceLog, state: QueueState, commit: Any) -> QueueState:
+        monkeypatch.setattr(ReferenceLog, "add", add)
+        second.append(table, txn_app_id="loader", txn_version=1)
+        return add(log, state, commit)
+
+    monkeypatch.setattr(ReferenceLog, "add", added)
+    first.append(table, txn_app_id="loader", txn_version=1)
+    assert sorted(n for _, _, n in rows(tmp_path)) == [1, 2, 3]
+    live = ReferenceLog(store_at(tmp_path)).open().live
+    assert files(tmp_path) == set(live["file"].to_pylist())
+    assert "version 1 of 'loader' is not appended" in caplog.text
 
 
 def test_rubbish_of_dead_writers_goes_and_nothing_else(
