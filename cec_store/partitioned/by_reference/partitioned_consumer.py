@@ -62,7 +62,7 @@ def register_consumer(
     Raises:
         OutOfRange: there is no such partition, or it is trimmed there or not there yet.
         QueueReplaced: a position of another queue.
-        ValueError: not a name.
+        ValueError: not a name, or not an offset.
     """
     key = f"{SETTING}{check_consumer_name(name)}"
 

@@ -120,9 +120,11 @@ def test_a_consumer_registers_where_it_says_once(at: At) -> None:
     queue = filled(at)
     assert queue.consumer("billing", start={0: 3}).start == (3, 0)
     assert queue.consumer("billing", start={0: 5}).start == (3, 0)
-    for start in ({0: 99}, {0: -1}, {7: 0}):
+    for start in ({0: 99}, {7: 0}):
         with pytest.raises(OutOfRange):
             queue.consumer("other", start=start)
+    with pytest.raises(ValueError, match="not an offset: -1"):  # as of a plain queue
+        queue.consumer("other", start={0: -1})
     for name in ("", "a/b", "x" * 101):
         with pytest.raises(ValueError, match="name"):
             queue.consumer(name)
