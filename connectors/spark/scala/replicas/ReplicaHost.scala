@@ -99,17 +99,18 @@ private[cecstore] final class ReplicaHost(val memoryBytesMax: Long, folderOf: (S
       follow(each)
     }
     makeRoom()
-    forgetOthers(now)
+    forgetOthers()
   }
 
   private def settingsOf(each: Wanted): Option[Settings] = Option(settings.get(each.key.root))
 
   /** Keep nothing of stores that are neither here nor wanted: queries come and go as long as the executor lives. */
-  private def forgetOthers(now: Map[StoreKey, Wanted]): Unit = {
-    def isHere(key: StoreKey): Boolean = owners.containsKey(key) || replicas.containsKey(key) || now.contains(key)
+  private def forgetOthers(): Unit = {
+    // Of what is wanted by now: a pass may take minutes.
+    def isHere(key: StoreKey): Boolean = owners.containsKey(key) || replicas.containsKey(key) || wanted.contains(key)
     troubles.keySet.removeIf(!isHere(_))
-    spare.keySet.removeIf(key => !isHere(key) && isLeftOver(key))
-    def roots: Iterator[String] = (owners.keySet.asScala.iterator ++ replicas.keySet.asScala ++ now.keysIterator).map(_.root)
+    spare.forEach((key, since) => if (!isHere(key) && isLeftOver(key)) spare.remove(key, since))
+    def roots: Iterator[String] = (owners.keySet.asScala.iterator ++ replicas.keySet.asScala ++ wanted.keysIterator).map(_.root)
     val needed = roots.toSet
     settings.keySet.asScala.filterNot(needed).foreach(
       settings.computeIfPresent(_, (root, known) => if (roots.contains(root)) known else null))
