@@ -9,7 +9,6 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from cec_store.errors import CorruptLog
 from cec_store.format.frame import SEGMENT_HEADER_BYTES, BadHeader, decode_segment_header
@@ -54,16 +53,17 @@ def sweep_gone(log: ReferenceLog, state: QueueState, after: int) -> int:
     opened, it does not know: see :func:`sweep_earlier`.
     """
     swept = after
-    numbers = sorted({n for n in state.gone.column("removed_at").to_pylist() if n > after})
-    older_than_us = store_now_us(log.store) - GRACE_US if numbers else 0
-    for number in numbers:
+    removed_at = state.gone.column("removed_at").to_pylist()
+    # A file may hold several segments, of which some still count: it goes with the last of them.
+    last = dict(zip(state.gone["file"].to_pylist(), removed_at, strict=True))
+    going: dict[int, set[str]] = {number: set() for number in removed_at if number > after}
+    for name in last.keys() - _files(state.live):
+        going.get(last[name], set()).add(name)
+    older_than_us = store_now_us(log.store) - GRACE_US if going else 0
+    for number in sorted(going):
         if log.made_us(number) > older_than_us:
             break
-        is_later = pc.greater(state.gone.column("removed_at"), number)
-        rows = state.gone.filter(pc.equal(state.gone.column("removed_at"), number))
-        # A file may hold several segments, of which some still count, or did lately.
-        needed = {*_files(state.live), *_files(state.gone.filter(is_later))}
-        log.store.delete(_objects(_files(rows) - needed))
+        log.store.delete(_objects(going[number]))
         swept = number
     return swept
 

@@ -16,6 +16,7 @@ from cec_store.format.frame import SegmentFlags, decode_segment_header
 from cec_store.inspector.places.places import place_at
 from cec_store.inspector.verifying.place import verify_place
 from cec_store.partitioned.by_reference.partitioned_queue import PartitionedQueue
+from support.places.damaged_queues import flip
 from support.places.layouts import put_into_objects
 from support.spark.jvm_sink import JVM, named, numbers, objects, queue_at, rows_of, writer
 
@@ -114,9 +115,7 @@ def test_a_damaged_segment_keeps_the_sink_from_merging_no_others(
         for number in range(62):
             append(queue, 10 * number)
     damaged = path / queue_at(path).state.segments_of(0)["file"][0].as_py()
-    data = bytearray(damaged.read_bytes())
-    data[-1] ^= 1
-    damaged.write_bytes(data)
+    flip(damaged, -1)
     while queue_at(path).state.number < 64:
         write(spark, path, 0)
     counts = [queue_at(path).state.segments_of(number).num_rows for number in range(2)]

@@ -19,6 +19,7 @@ from cec_store.ledger.queue_state import QueueState
 from cec_store.ledger.reference_commits import RETENTION_SETTING, settings_after
 from cec_store.ledger.reference_log import ReferenceLog
 from cec_store.storage.stores.by_url import store_at
+from support.places.damaged_queues import flip
 from support.places.layouts import LAYOUTS, put_into_objects
 from support.stores.clocked import ClockedStore
 
@@ -371,9 +372,7 @@ def test_a_damaged_segment_keeps_no_other_from_being_merged(
     queue = opened(tmp_path, clock)
     appended(queue, 0, 40)
     first = ReferenceLog(store_at(tmp_path)).open().segments_of(0)["file"][0].as_py()
-    data = bytearray((tmp_path / first).read_bytes())
-    data[-1] ^= 1
-    (tmp_path / first).write_bytes(data)
+    flip(tmp_path / first, -1)
     appended(queue, 800, 30)  # the 64th commit among them
     live = ReferenceLog(store_at(tmp_path)).open()
     counts = [live.segments_of(number).num_rows for number in range(3)]

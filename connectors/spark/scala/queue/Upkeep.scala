@@ -130,7 +130,7 @@ private[cecstore] object Sweeping extends Logging {
       val now = old.take(most)
       // What counted at the floor may be read by who began within the grace period.
       val needed = kept ++ all.segments.map(_.file)
-      log.store.delete(removedBy(log, now, state.floor).filterNot(file => needed(file) || isCommit(file)))
+      deleteObjects(log, removedBy(log, now, state.floor), needed)
       log.store.delete(now.map(Names.commit))
       Option.when(now.size == old.size)(state.floor)
     }
@@ -142,10 +142,11 @@ private[cecstore] object Sweeping extends Logging {
         logWarning(s"cec: what an old commit took away is left to a clean-up: $e")
         Nil
     }
-  }.distinct
+  }
 
-  /** Commits go when they are old. */
-  private def isCommit(file: String): Boolean = file.startsWith(Names.LogFolder + "/")
+  /** Delete these files but for commits, which go when they are old, and those that are needed. */
+  private def deleteObjects(log: ReferenceLog, files: Seq[String], isNeeded: String => Boolean): Unit =
+    log.store.delete(files.distinct.filterNot(file => isNeeded(file) || file.startsWith(Names.LogFolder + "/")))
 
   /**
    * Delete what was taken away a grace period ago by commits behind which `state` was opened: it does not know of all of
@@ -162,7 +163,7 @@ private[cecstore] object Sweeping extends Logging {
     val (old, young) = walked.partition { case (_, madeUs) => madeUs <= oldUs }
     if (old.nonEmpty) {
       val needed = filesOf(state) ++ removedBy(log, young.map(_._1), state.floor)
-      log.store.delete(removedBy(log, old.map(_._1), state.floor).filterNot(file => needed(file) || isCommit(file)))
+      deleteObjects(log, removedBy(log, old.map(_._1), state.floor), needed)
     }
   }
 
@@ -178,11 +179,10 @@ private[cecstore] object Sweeping extends Logging {
     // A file may hold several segments, of which some still count, or did lately.
     val live = state.live.map(_.segment.file).toSet
     val last = state.gone.groupMapReduce(_.segment.file)(_.removedAt)(math.max)
-    def isNeeded(file: String, number: Long) = live(file) || last(file) > number || isCommit(file)
     val olderThanUs = if (byCommit.isEmpty) 0L else storeNowUs(log.store) - GraceUs
     @tailrec def sweep(numbers: List[Long], swept: Long): Long = numbers match {
       case number :: rest if log.madeUs(number) <= olderThanUs =>
-        log.store.delete(byCommit(number).map(_.segment.file).distinct.filterNot(isNeeded(_, number)))
+        deleteObjects(log, byCommit(number).map(_.segment.file), file => live(file) || last(file) > number)
         sweep(rest, number)
       case _ => swept
     }
